@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# SLUB sheaves for Linux 6.12: every target is a script in scripts/; this file
+# only names them. `make help` lists them.
+
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+S := scripts
+CONFIG ?= guest
+export KERNEL_SRC CPUS TOPOLOGY APPEND FORCE JOBS
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@echo
+	@echo 'KERNEL_SRC=DIR    your own 6.12.y tree instead of Debian'"'"'s (tree, kernel, run, ...)'
+	@echo 'CONFIG=NAME       guest, debug, rt or tiny (kernel, boot, shell)'
+	@echo 'TOPOLOGY=NAME     1cpu, 4cpu, 2node or memoryless; CPUS=N for N CPUs on one node'
+	@echo 'APPEND=...        more kernel command line (run, boot, shell)'
+
+tree: deps ## lay base, new files and patches into build/linux, a commit per patch
+	@$(S)/tree.sh
+
+kernel: tree ## build a kernel (CONFIG=guest) in build/obj
+	@$(S)/kernel.sh $(CONFIG)
+
+refresh: ## bring edits and commits of build/linux back into patches/ and the new files
+	@$(S)/refresh.sh
+
+deps: ## install the Debian packages that are missing
+	@$(S)/deps.sh
+
+clean: ## remove what was built; downloads stay
+	@$(S)/clean.sh
+
+.PHONY: help tree kernel refresh deps clean

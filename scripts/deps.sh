@@ -1,0 +1,70 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Install the Debian packages that the build, the guest and the tests need, and
+# virtme-ng into build/venv. Needs root or sudo when something is missing;
+# prints a line per thing installed, nothing when all is there.
+
+. "$(dirname "$0")/lib.sh"
+
+PACKAGES="
+	bc bison build-essential ca-certificates ccache codespell cpio flex git kmod
+	libelf-dev libssl-dev linux-source-6.12 patch perl procps python3
+	python3-venv qemu-system-x86 shellcheck sparse util-linux xz-utils
+"
+VNG=virtme-ng==1.42
+
+missing() {
+	local p
+
+	for p in $PACKAGES; do
+		[ "$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null)" = installed ] || echo "$p"
+	done
+}
+
+as_root() {
+	if [ "$(id -u)" -eq 0 ]; then
+		"$@"
+	elif command -v sudo >/dev/null; then
+		sudo "$@"
+	else
+		die "need root or sudo to run: $*"
+	fi
+}
+
+apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y "$@"; }
+
+# Packages one by one: each gets its line, and the one that fails is named.
+install_packages() {
+	local p log=$BUILD/logs/apt.log
+
+	command -v apt-get >/dev/null ||
+		die "these are missing and there is no apt-get to install them: $*"
+	need_space "$BUILD" 1 "installing packages"
+	say "fetching package lists"
+	run_logged "$log" apt update || warn "the package lists may be old"
+	for p; do
+		say "installing $p"
+		run_logged "$log" apt install --no-install-recommends "$p" ||
+			die "cannot install $p, see $(rel "$log")"
+	done
+}
+
+install_vng() {
+	local venv=$BUILD/venv log=$BUILD/logs/venv.log
+
+	say "installing $VNG into $(rel "$venv")"
+	rm -rf "$venv"
+	mkdir -p "$BUILD/dl"
+	# A venv knows its own path, so it is made in place and marked when done.
+	run_logged "$log" /usr/bin/python3 -m venv "$venv" ||
+		die "cannot make $(rel "$venv"), see $(rel "$log")"
+	run_logged "$log" "$venv/bin/pip" install --disable-pip-version-check \
+		--find-links "$BUILD/dl" "$VNG" ||
+		die "cannot install $VNG, see $(rel "$log")"
+	echo "$VNG" >"$venv/.done"
+}
+
+mapfile -t want < <(missing)
+[ ${#want[@]} -eq 0 ] || install_packages "${want[@]}"
+[ "$(cat "$BUILD/venv/.done" 2>/dev/null)" = "$VNG" ] || install_vng

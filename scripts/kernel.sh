@@ -1,0 +1,112 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# kernel.sh CONFIG: build the laid tree out of tree in build/obj/CONFIG, from
+# allnoconfig and the fragments in scripts/configs. CONFIG is guest, debug, rt
+# or tiny. Needs a compiler, make, flex, bison, bc, libelf and ccache; prints
+# what it does and how far it is. The last line names the full log.
+
+. "$(dirname "$0")/lib.sh"
+
+case ${1:-} in
+guest) fragments="common guest series" ;;
+debug) fragments="common guest debug series" ;;
+rt) fragments="common guest rt series" ;;
+tiny) fragments="common tiny" ;;
+*) die "no kernel configuration \`${1:-}', choose guest, debug, rt or tiny" ;;
+esac
+CONFIG=$1
+O=$OBJ/$CONFIG
+LOG=$LOGS/kernel-$CONFIG.log
+MAKE_PID=
+
+export CCACHE_DIR=${CCACHE_DIR:-$BUILD/ccache} CCACHE_BASEDIR=${CCACHE_BASEDIR:-$OUT}
+export CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-5G} CCACHE_COMPILERCHECK=content
+# Nothing of the date, the machine or the tree's git state goes into the image.
+export KBUILD_BUILD_TIMESTAMP=@0 KBUILD_BUILD_USER=sheaves KBUILD_BUILD_HOST=sheaves
+export KBUILD_BUILD_VERSION=1
+
+stop() {
+	[ -z "$MAKE_PID" ] || kill "$MAKE_PID" 2>/dev/null || :
+	rm -f "$O/.config.new" "$O/merged.config"
+}
+trap stop EXIT
+trap 'exit 130' INT TERM
+
+kmake() { make -C "$TREE" O="$O" CC="ccache gcc" HOSTCC="ccache gcc" LOCALVERSION= "$@"; }
+
+# The value that a fragment asks for is the value in .config. Symbols of
+# series.config may be unknown to the tree, others may not.
+check_config() {
+	local want sym val have bad=0
+
+	while IFS= read -r want; do
+		sym=${want%%=*} val=${want#*=}
+		have=$(sed -n "s/^$sym=//p" "$O/.config.new")
+		[ "${have:-n}" != "$val" ] || continue
+		if grep -q "^$sym=" "$SCRIPTS/configs/series.config" &&
+		   ! tgit grep -qwE "config ${sym#CONFIG_}" -- '*Kconfig*'; then
+			continue
+		fi
+		echo "error: $sym=$val is wanted by $CONFIG, the tree gives ${have:-n}" >&2
+		bad=1
+	done < <(cd "$SCRIPTS/configs" && cat "${files[@]}" |
+		awk -F= '/^CONFIG_/ { v[$1] = $0 } END { for (s in v) print v[s] }' | sort)
+	[ $bad -eq 0 ]
+}
+
+# Called where set -e does not count, hence the chain.
+configure() {
+	local f files=()
+
+	for f in $fragments; do
+		files+=("$f.config")
+	done
+	(cd "$SCRIPTS/configs" && KCONFIG_CONFIG=$O/merged.config \
+		"$TREE/scripts/kconfig/merge_config.sh" -m -Q -O "$O" "${files[@]}") &&
+	kmake -s KCONFIG_ALLCONFIG="$O/merged.config" KCONFIG_CONFIG="$O/.config.new" allnoconfig &&
+	check_config &&
+	{ cmp -s "$O/.config.new" "$O/.config" || cp "$O/.config.new" "$O/.config"; }
+}
+
+compiled() { grep -cE '^  (CC|AS|HOSTCC|CC \[M\]) ' "$LOG" || :; }
+
+compile() {
+	local want t0=$SECONDS tick=30 next
+
+	want=$(cat "$O/.compiled" 2>/dev/null || sed -n 's/^# files: //p' "$SCRIPTS/configs/$CONFIG.config")
+	[ ! -t 1 ] || tick=1
+	next=$tick
+	kmake -j"$JOBS" >>"$LOG" 2>&1 </dev/null &
+	MAKE_PID=$!
+	while kill -0 $MAKE_PID 2>/dev/null; do
+		sleep 1
+		[ $((SECONDS - t0)) -ge $next ] || continue
+		next=$((next + tick))
+		if [ -t 1 ]; then
+			printf '\r[%5s] 2/2 compiling: %d of about %s files ' \
+				"$(elapsed)" "$(compiled)" "${want:-?}"
+		else
+			say "2/2 compiling: $(compiled) of about ${want:-?} files"
+		fi
+	done
+	[ ! -t 1 ] || printf '\r\033[K'
+	if ! wait $MAKE_PID; then
+		MAKE_PID=
+		grep -m 12 -A3 -E '(error:|Error [0-9]+|undefined reference|No space left)' "$LOG" | sed 's/^/  | /' >&2
+		die "the $CONFIG kernel does not build, see $(rel "$LOG")"
+	fi
+	MAKE_PID=
+	[ -e "$O/.compiled" ] || compiled >"$O/.compiled"
+}
+
+need_tool make gcc flex bison bc ccache perl
+[ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
+lock "obj-$CONFIG"
+[ -e "$O/vmlinux" ] || need_space "$OUT" "${NEED_GB:-2}" "a kernel build"
+mkdir -p "$O" "$LOGS"
+say "building $CONFIG: 1/2 configuration"
+run_logged "$LOG" configure || die "the $CONFIG kernel cannot be configured, see $(rel "$LOG")"
+compile
+n=$(grep -c 'warning:' "$LOG" || :)
+say "built $CONFIG: $(compiled) files, $n warnings, $(rel "$O/arch/x86/boot/bzImage"), log $(rel "$LOG")"

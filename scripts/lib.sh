@@ -1,0 +1,122 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# What every script here shares: paths, messages, logged commands, git without
+# the user's configuration. Sourced; needs bash and coreutils, prints nothing.
+
+set -euo pipefail
+export LC_ALL=C
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+BUILD=$ROOT/build
+export SCRIPTS=$ROOT/scripts
+PATCHES=$ROOT/patches
+JOBS=${JOBS:-$(($(nproc) + 1))}
+
+# Debian's tree lives in build/; a tree named with KERNEL_SRC= has its own place.
+KERNEL_SRC=${KERNEL_SRC:-}
+if [ -n "$KERNEL_SRC" ]; then
+	[ -d "$KERNEL_SRC" ] || {
+		echo "error: KERNEL_SRC=$KERNEL_SRC is not a directory" >&2
+		exit 1
+	}
+	KERNEL_SRC=$(cd "$KERNEL_SRC" && pwd -P)
+	OUT=$BUILD/src-$(printf %s "$KERNEL_SRC" | sha256sum | cut -c1-8)
+else
+	OUT=$BUILD
+fi
+export KERNEL_SRC
+TREE=$OUT/linux
+export OBJ=$OUT/obj LOGS=$OUT/logs
+
+# The clock starts with the first script and goes on in those that it calls.
+export SHEAVES_T0=${SHEAVES_T0:-$(date +%s)}
+
+elapsed() {
+	local t=$(($(date +%s) - SHEAVES_T0))
+
+	printf '%d:%02d' $((t / 60)) $((t % 60))
+}
+
+say() { printf '[%5s] %s\n' "$(elapsed)" "$*"; }
+
+warn() { printf 'warning: %s\n' "$*" >&2; }
+
+die() {
+	printf 'error: %s\n' "$*" >&2
+	exit 1
+}
+
+# Paths in messages are relative to the repository.
+rel() { printf '%s' "${1#"$ROOT"/}"; }
+
+# run_logged LOG COMMAND...: everything goes to LOG; on failure its end is shown.
+run_logged() {
+	local log=$1 rc=0
+
+	shift
+	mkdir -p "${log%/*}"
+	"$@" >"$log" 2>&1 </dev/null || rc=$?
+	if [ $rc -ne 0 ]; then
+		tail -n 20 "$log" | sed 's/^/  | /' >&2
+		printf 'error: %s failed (%d), see %s\n' "${1##*/}" $rc "$(rel "$log")" >&2
+	fi
+	return $rc
+}
+
+# need_space DIR GIGABYTES WHAT-FOR
+need_space() {
+	local free
+
+	mkdir -p "$1"
+	free=$(df --output=avail -k "$1" | tail -n 1)
+	[ "$free" -ge $(($2 * 1024 * 1024)) ] ||
+		die "$3 needs $2 GB in $(rel "$1"), but $((free / 1024 / 1024)) GB are free"
+}
+
+need_tool() {
+	local t
+
+	for t; do
+		command -v "$t" >/dev/null || die "$t is not installed, run: make deps"
+	done
+}
+
+# lock NAME: one user of a build directory at a time.
+lock() {
+	mkdir -p "$OUT"
+	exec 9>"$OUT/.$1.lock"
+	flock -n 9 || {
+		say "waiting for another $1 to end"
+		flock 9
+	}
+}
+
+# Commit hashes and exported patches must not depend on who runs this.
+unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY
+tgit() {
+	GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 git -C "$TREE" "$@"
+}
+
+# Say what the tree has that the repository has not, or nothing.
+tree_unsaved() {
+	local n
+
+	if [ -d "$TREE/.git/rebase-merge" ] || [ -d "$TREE/.git/rebase-apply" ]; then
+		echo "a rebase in progress"
+		return
+	fi
+	n=$(tgit status --porcelain | wc -l)
+	if [ "$n" -ne 0 ]; then
+		echo "uncommitted edits ($n files)"
+	elif [ "$(tgit rev-parse HEAD)" != "$(tgit rev-parse refs/sheaves/laid)" ]; then
+		echo "commits that are not in the repository"
+	fi
+}
+
+# The series, one line per commit: "patch new-file..."; comments are dropped.
+series() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$PATCHES/series"; }
+
+# Repository path to tree path and back.
+to_tree() { case $1 in Kconfig.sheaves) echo mm/Kconfig.sheaves ;; *) echo "$1" ;; esac; }
+to_repo() { case $1 in mm/Kconfig.sheaves) echo Kconfig.sheaves ;; *) echo "$1" ;; esac; }
