@@ -24,6 +24,15 @@ tree: deps ## lay base, new files and patches into build/linux, a commit per pat
 kernel: tree ## build a kernel (CONFIG=guest) in build/obj
 	@$(S)/kernel.sh $(CONFIG)
 
+run: kernel ## build, boot, run the KUnit slab tests, show who serves the busiest caches
+	@$(S)/run.sh
+
+shell: kernel ## an interactive shell in the booted guest
+	@$(S)/guest.sh $(CONFIG) shell
+
+boot: kernel ## boot a kernel (CONFIG=guest) and judge its KUnit suites
+	@$(S)/boot.sh $(CONFIG)
+
 refresh: ## bring edits and commits of build/linux back into patches/ and the new files
 	@$(S)/refresh.sh
 
@@ -33,4 +42,4 @@ deps: ## install the Debian packages that are missing
 clean: ## remove what was built; downloads stay
 	@$(S)/clean.sh
 
-.PHONY: help tree kernel refresh deps clean
+.PHONY: help tree kernel run shell boot refresh deps clean

@@ -1,0 +1,188 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Boot a built kernel in QEMU on this machine's own file system (read-only, with
+# throw-away overlays) and run a command in it. The only place that knows how.
+#
+#   guest.sh [-n NAME] [-t SECONDS] CONFIG [COMMAND]
+#
+#   TOPOLOGY=1cpu|4cpu|2node|memoryless, or CPUS=N on one node, chooses the machine;
+#   APPEND= adds to the kernel command line; COMMAND `shell' is interactive.
+#   NAME names the console log, build/logs/NAME.log; SECONDS limits the guest.
+#
+# Needs a kernel in build/obj/CONFIG, QEMU, virtme-ng in build/venv. Prints how
+# the guest runs, then COMMAND's output. Fails when COMMAND fails, and when the
+# guest hangs, panics, or leaves a splat in its log: then the splat is shown.
+
+. "$(dirname "$0")/lib.sh"
+
+usage() { die "usage: guest.sh [-n NAME] [-t SECONDS] CONFIG [COMMAND]"; }
+
+NAME='' LIMIT=''
+while getopts n:t: opt; do
+	case $opt in
+	n) NAME=$OPTARG ;;
+	t) LIMIT=$OPTARG ;;
+	*) usage ;;
+	esac
+done
+shift $((OPTIND - 1))
+case $# in 1 | 2) ;; *) usage ;; esac
+CONFIG=$1
+COMMAND=${2:-true}
+IMAGE=$OBJ/$CONFIG/arch/x86/boot/bzImage
+VNG=$BUILD/venv/bin/vng
+QEMU=qemu-system-x86_64
+TMP=
+
+cleanup() { [ -z "$TMP" ] || rm -rf "$TMP"; }
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+# --- the machine ---------------------------------------------------------
+
+# Sockets match nodes, or the kernel warns of an insane topology.
+topology() {
+	local n
+
+	case $TOPOLOGY in
+	1cpu) DESC="1 CPU" SMP=1 MEM=1G NUMA='' ;;
+	4cpu) DESC="4 CPUs" SMP=4 MEM=1G NUMA='' ;;
+	2node)
+		DESC="4 CPUs on 2 nodes" SMP=4,sockets=2,cores=2,threads=1 MEM=2G
+		NUMA="-object memory-backend-ram,id=m0,size=1G -object memory-backend-ram,id=m1,size=1G"
+		NUMA+=" -numa node,nodeid=0,cpus=0-1,memdev=m0 -numa node,nodeid=1,cpus=2-3,memdev=m1"
+		;;
+	memoryless)
+		DESC="32 CPUs on 8 nodes, memory on nodes 1 and 5"
+		SMP=32,sockets=8,cores=4,threads=1 MEM=2G
+		NUMA="-object memory-backend-ram,id=m1,size=1G -object memory-backend-ram,id=m5,size=1G"
+		for n in 0 1 2 3 4 5 6 7; do
+			NUMA+=" -numa node,nodeid=$n,cpus=$((4 * n))-$((4 * n + 3))"
+			case $n in 1 | 5) NUMA+=",memdev=m$n" ;; esac
+		done
+		;;
+	*) die "no topology \`$TOPOLOGY', choose 1cpu, 4cpu, 2node or memoryless" ;;
+	esac
+}
+
+flat_topology() {
+	case $CPUS in '' | *[!0-9]* | 0) die "CPUS=$CPUS is not a number of CPUs" ;; esac
+	[ "$CPUS" -le 64 ] || die "CPUS=$CPUS is more than the 64 that the kernel is built for"
+	DESC="$CPUS CPUs" SMP=$CPUS,sockets=1,cores=$CPUS,threads=1 MEM=2G NUMA=''
+}
+
+# KVM counts only if a guest gets to the kernel's first line within seconds.
+# Found out once per host kernel and QEMU, kept in build/accel.
+kvm_works() {
+	( timeout -k 1 8 "$QEMU" -accel kvm -cpu host -m 256M -display none -no-reboot \
+		-nodefaults -serial "file:$TMP/kvm" -kernel "$IMAGE" \
+		-append 'console=ttyS0 earlyprintk=serial panic=-1' || : ) </dev/null >/dev/null 2>&1
+	grep -q 'Linux version' "$TMP/kvm" 2>/dev/null
+}
+
+accel() {
+	local key
+
+	if [ ! -w /dev/kvm ]; then
+		ACCEL=tcg WHY="no usable /dev/kvm"
+		return
+	fi
+	key=$(uname -r)/$("$QEMU" --version | head -n 1)
+	if [ "$(sed -n 1p "$BUILD/accel" 2>/dev/null)" != "$key" ]; then
+		if kvm_works; then ACCEL=kvm; else ACCEL=tcg; fi
+		printf '%s\n%s\n' "$key" $ACCEL >"$TMP/accel"
+		mv "$TMP/accel" "$BUILD/accel"
+	fi
+	ACCEL=$(sed -n 2p "$BUILD/accel")
+	WHY="a KVM guest does not reach its kernel here"
+}
+
+# thread=single: with QEMU 7.2 and threads, a static key that is being patched
+# can oops another CPU (int3).
+vng_args() {
+	ARGS=(-r "$IMAGE" --disable-microvm --force-9p --memory "$MEM")
+	ARGS+=(--cpus "${SMP%%,*}")
+	if [ "$ACCEL" = kvm ]; then
+		ARGS+=(--qemu-opts="-smp $SMP $NUMA")
+	else
+		ARGS+=(--disable-kvm --qemu-opts="-accel tcg,thread=single -smp $SMP $NUMA")
+	fi
+	ARGS+=(--append "oops=panic panic_on_warn=0 tsc=reliable nokaslr
+		rcupdate.rcu_cpu_stall_timeout=120 ${APPEND:-}")
+}
+
+# --- the verdict ---------------------------------------------------------
+
+SPLAT='WARNING:|\bBUG\b|Oops|KASAN:|KFENCE:|UBSAN:|ODEBUG:|INFO: (rcu|task|lockdep|trying)'
+SPLAT+='|suspicious RCU|possible (circular|recursive|irq)|inconsistent lock|invalid wait context'
+SPLAT+='|scheduling while atomic|general protection fault|unable to handle|Call Trace:'
+SPLAT+='|Kernel panic|list_(add|del) corruption|soft lockup|insane'
+
+# Print the first splat, if there is one.
+splat() {
+	grep -m 1 -nE "$SPLAT" "$LOG" | cut -d: -f1 | {
+		read -r line || return 1
+		sed -n "$line,$((line + ${1:-40}))p" "$LOG" | sed 's/^/  | /'
+	}
+}
+
+# One line that says what went wrong, after the splat; or nothing.
+verdict() {
+	local rc=$1 what=
+
+	if [ "$rc" -eq 124 ] || [ "$rc" -eq 137 ]; then
+		what="the guest hung: no end within $LIMIT s"
+	elif grep -q 'Kernel panic' "$LOG"; then
+		what="the guest panicked: $(sed -n 's/.*Kernel panic - not syncing: //p' "$LOG" | head -n 1)"
+	elif [ -n "$(splat 0)" ]; then
+		what="the guest's log has a splat"
+	elif [ ! -s "$TMP/rc" ]; then
+		what="the guest ended before its command did"
+	elif [ "$(cat "$TMP/rc")" != 0 ]; then
+		what="the command failed in the guest ($(cat "$TMP/rc"))"
+	else
+		return 0
+	fi
+	splat >&2 || tail -n 10 "$LOG" | sed 's/^/  | /' >&2
+	die "$what, see $(rel "$LOG")"
+}
+
+# -------------------------------------------------------------------------
+
+need_tool "$QEMU" timeout
+[ -x "$VNG" ] || die "virtme-ng is missing, run: make deps"
+[ -e "$IMAGE" ] || die "there is no $CONFIG kernel, run: make kernel CONFIG=$CONFIG"
+TMP=$(mktemp -d "$BUILD/guest.XXXXXX")
+if [ -n "${CPUS:-}" ]; then flat_topology; else TOPOLOGY=${TOPOLOGY:-4cpu} && topology; fi
+[ -n "$NAME" ] || NAME=guest-$CONFIG-${CPUS:-$TOPOLOGY}
+[ -n "$LIMIT" ] || case $CONFIG in debug) LIMIT=900 ;; *) LIMIT=400 ;; esac
+LOG=$LOGS/$NAME.log
+mkdir -p "$LOGS"
+accel
+vng_args
+# virtme-ng calls its own commands by name
+export PATH=$BUILD/venv/bin:$PATH
+
+if [ "$ACCEL" = kvm ]; then HOW="under KVM"; else HOW="under TCG ($WHY)"; fi
+say "booting $CONFIG: $DESC, $HOW"
+if [ "$COMMAND" = shell ]; then
+	"$VNG" "${ARGS[@]}"
+	exit
+fi
+
+# The command talks to us through a shared directory: virtme-ng's own channel
+# wants udev in the guest, and falls back to the console without it. QEMU opens
+# its console by name: a pipe, so that nothing is cut or overwritten.
+printf '%s\n' "$COMMAND" >"$TMP/command"
+: >"$TMP/output"
+tail -n +1 -s 0.2 -F --pid=$$ "$TMP/output" 2>/dev/null &
+TAIL_PID=$!
+rc=0
+timeout -k 5 "$LIMIT" "$VNG" "${ARGS[@]}" --verbose --rwdir="$TMP" \
+	-e "bash $TMP/command >$TMP/output 2>&1 </dev/null; echo \$? >$TMP/rc" </dev/null 2>&1 |
+	sed -u 's/\r$//' >"$LOG" || rc=$?
+sleep 0.3
+kill $TAIL_PID
+wait $TAIL_PID 2>/dev/null || :
+verdict $rc

@@ -1,0 +1,80 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Print the KUnit totals of a guest's console log, a line per suite.
+
+kunit.py TREE LOG DOTCONFIG. Parsing is left to TREE's tools/testing/kunit. Fails
+when a test failed, or when a slab suite that DOTCONFIG builds in did not report.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+SUITES = {
+    "CONFIG_SLUB_KUNIT_TEST": "slub_test",
+    "CONFIG_SLAB_BARN_KUNIT_TEST": "slab_barn",
+    "CONFIG_SLAB_SHEAF_KUNIT_TEST": "slab_sheaf",
+}
+
+
+def expected(dotconfig):
+    with open(dotconfig, encoding="utf-8") as f:
+        lines = set(f.read().split())
+    return [suite for symbol, suite in SUITES.items() if symbol + "=y" in lines]
+
+
+def parse(tree, log):
+    """Return {suite: [(test, status)]}; empty when the log has no KTAP."""
+    with open(log, encoding="utf-8", errors="replace") as f:
+        if "KTAP version" not in f.read():
+            return {}
+    tool = os.path.join(tree, "tools/testing/kunit/kunit.py")
+    with tempfile.TemporaryDirectory() as tmp:
+        out = os.path.join(tmp, "json")
+        done = subprocess.run(
+            [sys.executable, "-B", tool, "parse", "--json=" + out, log],
+            capture_output=True, text=True, check=False)
+        if not os.path.exists(out):
+            sys.exit("error: kunit.py cannot parse " + log + ": " + done.stderr.strip()[-200:])
+        with open(out, encoding="utf-8") as f:
+            report = json.load(f)
+
+    def cases(group):
+        found = [(c["name"], c["status"]) for c in group.get("test_cases", [])]
+        for sub in group.get("sub_groups", []):
+            found += cases(sub)
+        return found
+
+    return {g["name"]: cases(g) for g in report.get("sub_groups", [])}
+
+
+def main():
+    tree, log, dotconfig = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3]
+    suites = parse(tree, log)
+    failed = 0
+    for suite, tests in suites.items():
+        count = {"PASS": 0, "FAIL": 0, "SKIP": 0, "ERROR": 0}
+        for _, status in tests:
+            count[status] += 1
+        bad = count["FAIL"] + count["ERROR"]
+        print(f"KUnit  {suite:<14}{count['PASS']:>4} passed{bad:>4} failed"
+              f"{count['SKIP']:>4} skipped")
+        for test, status in tests:
+            if status in ("FAIL", "ERROR"):
+                print(f"       failed: {suite} {test}")
+        failed += bad
+    missing = [s for s in expected(dotconfig) if not suites.get(s)]
+    if not suites and not missing:
+        print("KUnit  this kernel has no suites")
+    sys.stdout.flush()
+    for suite in missing:
+        print(f"error: KUnit suite {suite} did not report, see {log}", file=sys.stderr)
+    if failed:
+        print(f"error: {failed} KUnit tests failed, see {log}", file=sys.stderr)
+    return 1 if failed or missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
