@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Barns: where the CPUs of a NUMA node keep, and exchange, whole sheaves
+ *
+ * A sheaf is an array of free objects of one slab cache. Each CPU has one or
+ * two of them, and serves allocations and frees from them without any lock that
+ * another CPU could want (mm/slab_sheaf.c). The barn is what stands behind: each
+ * slab cache has one on each online node. A CPU whose sheaves are empty takes a
+ * full one out of the barn of its node; a CPU whose sheaves are full puts one
+ * in. So objects that are allocated on one CPU and freed on another go round in
+ * units of a whole sheaf, and the price of a shared lock is paid once for some
+ * dozens of objects.
+ *
+ * What a barn knows. There are two lists, of full and of empty sheaves, both
+ * last in, first out, since what was used last is what caches still hold. There
+ * is a limit to the length of each. And there is one spinlock. That is all: a
+ * barn never looks into a sheaf. It does not know what a slab is, what gfp flags
+ * are, which CPU asks, or how to make or free a sheaf. "Full" and "empty" are
+ * what the caller says.
+ *
+ * The two limits. Full sheaves hold memory that looks allocated to everybody
+ * else, so there must not be too many of them; but a barn that refuses them
+ * makes its caller flush objects one by one to their slabs, under locks that are
+ * far more contended. Empty sheaves cost little and save an allocation in the
+ * free path, where one is least welcome. A limit that is lowered below what is
+ * there takes effect as sheaves leave: nothing is thrown out.
+ *
+ * The two swaps. What a CPU wants is mostly an exchange: "a full sheaf for this
+ * empty one" when it allocates, "an empty sheaf for this full one" when it
+ * frees. Each is one critical section, and a caller that is refused still has
+ * what it came with. Who pays for a full sheaf with an empty one gets the full
+ * one even if the barn has enough empty ones already; then it also keeps the
+ * empty one, and gets rid of it by itself.
+ *
+ * Contexts. The functions here may be called from task, softirq and hardirq
+ * context, except on PREEMPT_RT, where hard interrupts do not allocate. They
+ * neither sleep nor allocate. Lock order: a CPU's sheaf lock is outside, nothing
+ * is inside of barn->lock. Each peeks at the number of sheaves without the
+ * lock, first, to leave the lock alone when there is nothing to be had: the
+ * answer may be stale, and a caller that is refused has another way.
+ */
+
+#include <linux/export.h>
+#include <linux/list.h>
+#include <linux/spinlock.h>
+#include <kunit/visibility.h>
+
+#include "slab_barn.h"
+
+static void add_full(struct node_barn *barn, struct slab_sheaf *sheaf)
+{
+	list_add(&sheaf->barn_list, &barn->sheaves_full);
+	WRITE_ONCE(barn->nr_full, barn->nr_full + 1);
+}
+
+static void add_empty(struct node_barn *barn, struct slab_sheaf *sheaf)
+{
+	list_add(&sheaf->barn_list, &barn->sheaves_empty);
+	WRITE_ONCE(barn->nr_empty, barn->nr_empty + 1);
+}
+
+/* The caller made sure that there is one. */
+static struct slab_sheaf *take_full(struct node_barn *barn)
+{
+	struct slab_sheaf *sheaf;
+
+	sheaf = list_first_entry(&barn->sheaves_full, struct slab_sheaf,
+				 barn_list);
+	list_del(&sheaf->barn_list);
+	WRITE_ONCE(barn->nr_full, barn->nr_full - 1);
+	return sheaf;
+}
+
+/* The caller made sure that there is one. */
+static struct slab_sheaf *take_empty(struct node_barn *barn)
+{
+	struct slab_sheaf *sheaf;
+
+	sheaf = list_first_entry(&barn->sheaves_empty, struct slab_sheaf,
+				 barn_list);
+	list_del(&sheaf->barn_list);
+	WRITE_ONCE(barn->nr_empty, barn->nr_empty - 1);
+	return sheaf;
+}
+
+/**
+ * barn_init - make a barn usable, without any sheaf in it
+ * @barn: The barn.
+ * @max_full: How many full sheaves it shall accept.
+ * @max_empty: How many empty sheaves it shall accept.
+ *
+ * Context: Any, before anybody else knows of the barn.
+ */
+void barn_init(struct node_barn *barn, unsigned int max_full,
+	       unsigned int max_empty)
+{
+	spin_lock_init(&barn->lock);
+	INIT_LIST_HEAD(&barn->sheaves_full);
+	INIT_LIST_HEAD(&barn->sheaves_empty);
+	barn->nr_full = 0;
+	barn->nr_empty = 0;
+	barn->max_full = max_full;
+	barn->max_empty = max_empty;
+}
+EXPORT_SYMBOL_IF_KUNIT(barn_init);
+
+/**
+ * barn_set_limits - change how many sheaves a barn accepts
+ * @barn: The barn.
+ * @max_full: How many full sheaves it shall accept.
+ * @max_empty: How many empty sheaves it shall accept.
+ *
+ * Sheaves that are in the barn stay there, even if they are too many now.
+ *
+ * Context: Any.
+ */
+void barn_set_limits(struct node_barn *barn, unsigned int max_full,
+		     unsigned int max_empty)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&barn->lock, flags);
+	WRITE_ONCE(barn->max_full, max_full);
+	WRITE_ONCE(barn->max_empty, max_empty);
+	spin_unlock_irqrestore(&barn->lock, flags);
+}
+EXPORT_SYMBOL_IF_KUNIT(barn_set_limits);
+
+/**
+ * barn_get_full - take a full sheaf out of a barn
+ * @barn: The barn.
+ *
+ * Context: Any.
+ * Return: The full sheaf that was put last, or NULL if there is none.
+ */
+struct slab_sheaf *barn_get_full(struct node_barn *barn)
+{
+	struct slab_sheaf *full = NULL;
+	unsigned long flags;
+
+	if (!READ_ONCE(barn->nr_full))
+		return NULL;
+
+	spin_lock_irqsave(&barn->lock, flags);
+	if (barn->nr_full)
+		full = take_full(barn);
+	spin_unlock_irqrestore(&barn->lock, flags);
+	return full;
+}
+EXPORT_SYMBOL_IF_KUNIT(barn_get_full);
+
+/**
+ * barn_get_empty - take an empty sheaf out of a barn
+ * @barn: The barn.
+ *
+ * Context: Any.
+ * Return: The empty sheaf that was put last, or NULL if there is none.
+ */
+struct slab_sheaf *barn_get_empty(struct node_barn *barn)
+{
+	struct slab_sheaf *empty = NULL;
+	unsigned long flags;
+
+	if (!READ_ONCE(barn->nr_empty))
+		return NULL;
+
+	spin_lock_irqsave(&barn->lock, flags);
+	if (barn->nr_empty)
+		empty = take_empty(barn);
+	spin_unlock_irqrestore(&barn->lock, flags);
+	return empty;
+}
+EXPORT_SYMBOL_IF_KUNIT(barn_get_empty);
+
+/**
+ * barn_put_full - put a full sheaf into a barn
+ * @barn: The barn.
+ * @full: The sheaf, which belongs to the barn if this succeeds.
+ *
+ * Context: Any.
+ * Return: false if the barn has as many full sheaves as it accepts; the caller
+ *	   keeps @full then.
+ */
+bool barn_put_full(struct node_barn *barn, struct slab_sheaf *full)
+{
+	unsigned long flags;
+	bool fits;
+
+	if (READ_ONCE(barn->nr_full) >= READ_ONCE(barn->max_full))
+		return false;
+
+	spin_lock_irqsave(&barn->lock, flags);
+	fits = barn->nr_full < barn->max_full;
+	if (fits)
+		add_full(barn, full);
+	spin_unlock_irqrestore(&barn->lock, flags);
+	return fits;
+}
+EXPORT_SYMBOL_IF_KUNIT(barn_put_full);
+
+/**
+ * barn_put_empty - put an empty sheaf into a barn
+ * @barn: The barn.
+ * @empty: The sheaf, which belongs to the barn if this succeeds.
+ *
+ * Context: Any.
+ * Return: false if the barn has as many empty sheaves as it accepts; the caller
+ *	   keeps @empty then.
+ */
+bool barn_put_empty(struct node_barn *barn, struct slab_sheaf *empty)
+{
+	unsigned long flags;
+	bool fits;
+
+	if (READ_ONCE(barn->nr_empty) >= READ_ONCE(barn->max_empty))
+		return false;
+
+	spin_lock_irqsave(&barn->lock, flags);
+	fits = barn->nr_empty < barn->max_empty;
+	if (fits)
+		add_empty(barn, empty);
+	spin_unlock_irqrestore(&barn->lock, flags);
+	return fits;
+}
+EXPORT_SYMBOL_IF_KUNIT(barn_put_empty);
+
+/**
+ * barn_swap_empty - get a full sheaf for an empty one
+ * @barn: The barn.
+ * @empty: The sheaf that is offered for it. Set to NULL if the barn took it.
+ *
+ * Context: Any.
+ * Return: A full sheaf, or NULL if there is none. @empty stays with the caller
+ *	   in the latter case, and if the barn has as many empty sheaves as it
+ *	   accepts.
+ */
+struct slab_sheaf *barn_swap_empty(struct node_barn *barn,
+				   struct slab_sheaf **empty)
+{
+	struct slab_sheaf *full = NULL;
+	unsigned long flags;
+
+	if (!READ_ONCE(barn->nr_full))
+		return NULL;
+
+	spin_lock_irqsave(&barn->lock, flags);
+	if (barn->nr_full) {
+		full = take_full(barn);
+		if (barn->nr_empty < barn->max_empty) {
+			add_empty(barn, *empty);
+			*empty = NULL;
+		}
+	}
+	spin_unlock_irqrestore(&barn->lock, flags);
+	return full;
+}
+EXPORT_SYMBOL_IF_KUNIT(barn_swap_empty);
+
+/**
+ * barn_swap_full - get an empty sheaf for a full one
+ * @barn: The barn.
+ * @full: The sheaf that is given away for it.
+ *
+ * Context: Any.
+ * Return: An empty sheaf, or NULL if there is none, or if the barn has as many
+ *	   full sheaves as it accepts; the caller keeps @full then.
+ */
+struct slab_sheaf *barn_swap_full(struct node_barn *barn,
+				  struct slab_sheaf *full)
+{
+	struct slab_sheaf *empty = NULL;
+	unsigned long flags;
+
+	if (!READ_ONCE(barn->nr_empty) ||
+	    READ_ONCE(barn->nr_full) >= READ_ONCE(barn->max_full))
+		return NULL;
+
+	spin_lock_irqsave(&barn->lock, flags);
+	if (barn->nr_empty && barn->nr_full < barn->max_full) {
+		empty = take_empty(barn);
+		add_full(barn, full);
+	}
+	spin_unlock_irqrestore(&barn->lock, flags);
+	return empty;
+}
+EXPORT_SYMBOL_IF_KUNIT(barn_swap_full);
+
+/**
+ * barn_take_all - take all sheaves out of a barn
+ * @barn: The barn.
+ * @full: The list that the full sheaves are added to.
+ * @empty: The list that the empty sheaves are added to.
+ *
+ * The barn stays usable, and others may put sheaves in at once.
+ *
+ * Context: Any.
+ */
+void barn_take_all(struct node_barn *barn, struct list_head *full,
+		   struct list_head *empty)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&barn->lock, flags);
+	list_splice_init(&barn->sheaves_full, full);
+	list_splice_init(&barn->sheaves_empty, empty);
+	WRITE_ONCE(barn->nr_full, 0);
+	WRITE_ONCE(barn->nr_empty, 0);
+	spin_unlock_irqrestore(&barn->lock, flags);
+}
+EXPORT_SYMBOL_IF_KUNIT(barn_take_all);

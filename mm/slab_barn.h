@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef MM_SLAB_BARN_H
+#define MM_SLAB_BARN_H
+
+/*
+ * The barn tier of the slab allocator: see the comment at the head of
+ * mm/slab_barn.c for what a barn is and what it is not.
+ */
+
+#include <linux/list.h>
+#include <linux/rcupdate.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+
+struct kmem_cache;
+
+/**
+ * struct slab_sheaf - an array of pointers to free objects of one cache
+ * @barn_list: Links the sheaf into a list while it is in a barn, or on its way
+ *	       to be flushed.
+ * @rcu_head: For a sheaf that waits for a grace period.
+ * @cache: The cache that the objects belong to.
+ * @size: How many objects there are.
+ * @capacity: How many objects there can be.
+ * @objects: The objects, those that went in last at the end.
+ *
+ * A barn uses @barn_list and nothing else. All other fields belong to whoever
+ * holds the sheaf: a CPU, by its lock, or a task that took it out of reach of
+ * all others.
+ */
+struct slab_sheaf {
+	union {
+		struct list_head barn_list;
+		struct rcu_head rcu_head;
+	};
+	struct kmem_cache *cache;
+	unsigned int size;
+	unsigned int capacity;
+	void *objects[];
+};
+
+/**
+ * struct node_barn - full and empty sheaves of one cache on one NUMA node
+ * @lock: Protects all other fields. Taken from any context, with interrupts
+ *	  disabled.
+ * @sheaves_full: The full sheaves, the one put last in front: its objects are
+ *		  the most likely ones to be in the processor's caches.
+ * @sheaves_empty: The empty sheaves, the one put last in front.
+ * @nr_full: How many sheaves are on @sheaves_full.
+ * @nr_empty: How many sheaves are on @sheaves_empty.
+ * @max_full: How many full sheaves the barn accepts.
+ * @max_empty: How many empty sheaves the barn accepts.
+ */
+struct node_barn {
+	spinlock_t lock;	/* Protects the rest. Nothing nests inside. */
+	struct list_head sheaves_full;
+	struct list_head sheaves_empty;
+	unsigned int nr_full;
+	unsigned int nr_empty;
+	unsigned int max_full;
+	unsigned int max_empty;
+};
+
+void barn_init(struct node_barn *barn, unsigned int max_full,
+	       unsigned int max_empty);
+void barn_set_limits(struct node_barn *barn, unsigned int max_full,
+		     unsigned int max_empty);
+
+struct slab_sheaf *barn_get_full(struct node_barn *barn);
+struct slab_sheaf *barn_get_empty(struct node_barn *barn);
+bool barn_put_full(struct node_barn *barn, struct slab_sheaf *full);
+bool barn_put_empty(struct node_barn *barn, struct slab_sheaf *empty);
+
+struct slab_sheaf *barn_swap_empty(struct node_barn *barn,
+				   struct slab_sheaf **empty);
+struct slab_sheaf *barn_swap_full(struct node_barn *barn,
+				  struct slab_sheaf *full);
+
+void barn_take_all(struct node_barn *barn, struct list_head *full,
+		   struct list_head *empty);
+
+#endif /* MM_SLAB_BARN_H */

@@ -1,0 +1,878 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sheaves: per CPU arrays of free objects in front of the slabs
+ *
+ * Most objects are freed soon after they were allocated, many of them by the
+ * CPU that allocated them, and it would be a waste to visit their slab both
+ * times. So each CPU has, for each cache, two arrays of pointers to free objects
+ * that no other CPU touches. They are called sheaves, "main" and "spare". To
+ * allocate is to take the last pointer out of main, to free is to store one
+ * there: no atomic operation, no cache line that another CPU wants, and the
+ * object that was freed last, and is still in the processor's caches, is the
+ * first to be allocated again. mm/slab_sheaf.h has these two hot paths. What is
+ * here deals with a main that is empty or full, and with everything that happens
+ * rarely.
+ *
+ * Three tiers. A sheaf that cannot serve is exchanged as a whole for another
+ * one at the barn of the CPU's node (mm/slab_barn.c). Only what the barns cannot
+ * even out reaches the slabs, and again in dozens of objects at a time: by
+ * slab_refill() "give me up to so many objects", and by slab_flush() "take these
+ * back" (mm/slub.c). Hooks (memcg, KASAN, initialisation ...) run above the
+ * tiers, once for each object that a user gets or returns. A sheaf holds objects
+ * as the free hooks leave them.
+ *
+ * Allocation. If main is empty, and spare is not, they trade places. If both
+ * are empty, the barn gives a full sheaf for an empty one. If it has none, an
+ * empty sheaf is refilled from slabs: this is the one step that may take long
+ * or even sleep, so it happens without the lock, with a sheaf that nobody else
+ * sees. The object that is asked for is taken out of it at once, so it does not
+ * matter on which CPU, and next to which sheaves, the task finds itself
+ * afterwards: whatever install_sheaf() does with the rest is right.
+ *
+ * The refill happens with whatever gfp flags the caller has, blocking allowed
+ * or not: mempool_alloc() for one tries without first. But it never touches the
+ * memory reserves. If there is nothing else left, the caller gets a single
+ * object from the slab tier, and the sheaves stay clean.
+ *
+ * Free. The mirror: if main is full, and spare is not, they trade places. If
+ * both are full, the barn gives an empty sheaf for a full one. If the barn has
+ * no empty one, one is allocated. If the barn has full ones enough, a full sheaf
+ * is flushed to the slabs.
+ *
+ * The lock. pcs->lock is a local_trylock_t. It keeps preemption off, and only
+ * marks the sheaves as being in use: interrupts stay enabled. An interrupt that
+ * finds the mark must not wait for what it has interrupted. It gets its object
+ * from the slab tier, and frees there too. Where nobody can have been
+ * interrupted, in a task, plain local_lock() is fine, and is what flushing uses:
+ * a trylock that may fail is no flush. On PREEMPT_RT the lock is a per CPU
+ * spinlock_t, and its holder may be preempted; all the same holds.
+ *
+ * NUMA. The barn is the one of numa_node_id(), and every online node has one,
+ * whether it has memory or not: CPUs that are neighbours exchange sheaves, no
+ * matter where the objects come from. Sheaves accept local objects only
+ * (sheaf_accepts()), and all objects where there cannot be local ones. An
+ * allocation that names a node may have the object on top if that happens to
+ * lie there.
+ *
+ * Who has no sheaves. s->sheaf_capacity is zero for the caches from which all
+ * others are made (kmem_cache, kmem_cache_node), for caches with debugging,
+ * whose checks are made in the slab tier, for all that is created before
+ * kmalloc() works (until it does), and for all caches if the user says so. Their
+ * main is slab_no_sheaf for ever, an array without any room. Being empty it
+ * refuses to serve allocations, being full it refuses frees: the hot paths need
+ * no test of their own for such caches. It is also what main is on a CPU that
+ * has not used the cache yet, since sheaves are only allocated when they are
+ * first needed.
+ *
+ * Memory for sheaves comes from kmalloc_nosheaf(), which passes by the sheaves,
+ * so that a kmalloc cache may have sheaves that lie in itself.
+ *
+ * Lock order: slab_mutex, flush_mutex, pcs->lock, barn->lock. Neither memory is
+ * allocated nor are slabs touched under the latter two.
+ */
+
+#include <linux/cpu.h>
+#include <linux/cpumask.h>
+#include <linux/export.h>
+#include <linux/kernel.h>
+#include <linux/list.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/workqueue.h>
+#include <kunit/visibility.h>
+
+#include "slab_sheaf.h"
+
+/*
+ * Of how many full and how many empty sheaves a barn accepts at least. A barn
+ * for many CPUs accepts one for each CPU.
+ */
+#define BARN_MIN_SHEAVES	10
+
+/* A sheaf of the largest size that is still a single page allocation. */
+#define SHEAF_MAX_CAPACITY						\
+	((KMALLOC_MAX_SIZE - sizeof(struct slab_sheaf)) / sizeof(void *))
+
+/*
+ * Stands for a sheaf that is not there. It is empty, and it is full, and nobody
+ * can write to it.
+ */
+static const struct slab_sheaf slab_no_sheaf_storage;
+#define slab_no_sheaf	((struct slab_sheaf *)&slab_no_sheaf_storage)
+
+static int boot_capacity __ro_after_init = -1;
+
+static int __init setup_sheaf_capacity(char *str)
+{
+	unsigned int capacity;
+
+	if (kstrtouint(str, 0, &capacity) || capacity > SHEAF_MAX_CAPACITY) {
+		pr_err("slab_sheaf_capacity=%s: not a number from 0 to %zu, ignored\n",
+		       str, SHEAF_MAX_CAPACITY);
+		return 1;
+	}
+	boot_capacity = capacity;
+	return 1;
+}
+__setup("slab_sheaf_capacity=", setup_sheaf_capacity);
+
+/* NULL if the cache has no sheaves, or if memory was short. */
+static struct node_barn *get_barn(struct kmem_cache *s)
+{
+	if (!s->barns)
+		return NULL;
+	return READ_ONCE(s->barns[numa_node_id()]);
+}
+
+/*
+ * Never sleeps and never wakes up a reclaimer that the caller would not wake up
+ * itself. The caller has another way if there is no memory.
+ */
+static struct slab_sheaf *alloc_empty_sheaf(struct kmem_cache *s, gfp_t gfp)
+{
+	struct slab_sheaf *sheaf;
+
+	if (!s->sheaf_capacity)
+		return NULL;
+
+	gfp &= __GFP_KSWAPD_RECLAIM;
+	sheaf = kmalloc_nosheaf(struct_size(sheaf, objects, s->sheaf_capacity),
+				gfp | __GFP_NOMEMALLOC | __GFP_NOWARN);
+	if (!sheaf)
+		return NULL;
+
+	sheaf->cache = s;
+	sheaf->size = 0;
+	sheaf->capacity = s->sheaf_capacity;
+	stat(s, SHEAF_ALLOC);
+	return sheaf;
+}
+
+static void free_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
+{
+	VM_WARN_ON_ONCE(sheaf->size);
+	kfree_nosheaf(sheaf);
+	stat(s, SHEAF_FREE);
+}
+
+static struct slab_sheaf *get_empty_sheaf(struct kmem_cache *s, gfp_t gfp)
+{
+	struct node_barn *barn = get_barn(s);
+	struct slab_sheaf *empty = NULL;
+
+	if (barn)
+		empty = barn_get_empty(barn);
+	return empty ?: alloc_empty_sheaf(s, gfp);
+}
+
+static void put_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *empty)
+{
+	struct node_barn *barn = get_barn(s);
+
+	if (!barn || !barn_put_empty(barn, empty))
+		free_empty_sheaf(s, empty);
+}
+
+static void flush_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
+{
+	if (!sheaf->size)
+		return;
+	slab_flush(s, sheaf->objects, sheaf->size);
+	stat_add(s, SHEAF_FLUSH, sheaf->size);
+	sheaf->size = 0;
+}
+
+/* Get rid of a sheaf, whatever is in it. */
+static void put_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
+{
+	struct node_barn *barn = get_barn(s);
+
+	if (sheaf->size == sheaf->capacity) {
+		if (barn && barn_put_full(barn, sheaf)) {
+			stat(s, BARN_PUT);
+			return;
+		}
+		stat(s, BARN_PUT_FAIL);
+	}
+	flush_sheaf(s, sheaf);
+	put_empty_sheaf(s, sheaf);
+}
+
+/*
+ * Give a sheaf with objects, and with room for more, to whatever CPU this is
+ * now. Mostly its main is just as empty, or full, as it was when the caller
+ * went for the sheaf, and there is no spare. But the task may have moved, or
+ * interrupts may have used the sheaves, and then any sheaf may be too many.
+ */
+static void install_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
+{
+	struct slub_percpu_sheaves *pcs;
+	struct slab_sheaf *rest = NULL;
+
+	if (!local_trylock(&s->cpu_sheaves->lock)) {
+		put_sheaf(s, sheaf);
+		return;
+	}
+
+	pcs = this_cpu_ptr(s->cpu_sheaves);
+	if (pcs->main == slab_no_sheaf) {
+		pcs->main = sheaf;
+	} else if (!pcs->spare) {
+		pcs->spare = pcs->main;
+		pcs->main = sheaf;
+	} else if (!pcs->spare->size) {
+		rest = pcs->spare;
+		pcs->spare = sheaf;
+	} else if (!pcs->main->size || pcs->main->size == pcs->main->capacity) {
+		rest = pcs->main;
+		pcs->main = sheaf;
+	} else {
+		rest = sheaf;
+	}
+	local_unlock(&s->cpu_sheaves->lock);
+
+	if (rest)
+		put_sheaf(s, rest);
+}
+
+/*
+ * Make main one that has objects, by means of spare and the barn alone. If that
+ * leaves an empty sheaf that nobody wants, *@rest is set to it.
+ */
+static bool replace_empty_main(struct kmem_cache *s,
+			       struct slub_percpu_sheaves *pcs,
+			       struct slab_sheaf **rest)
+{
+	struct slab_sheaf *empty = pcs->main;
+	struct slab_sheaf *full = NULL;
+	struct node_barn *barn;
+
+	lockdep_assert_held(this_cpu_ptr(&s->cpu_sheaves->lock));
+
+	if (pcs->spare && pcs->spare->size) {
+		swap(pcs->main, pcs->spare);
+		return true;
+	}
+
+	barn = get_barn(s);
+	if (!barn)
+		return false;
+
+	if (pcs->spare) {
+		full = barn_swap_empty(barn, &empty);
+		if (full)
+			*rest = empty;
+	} else {
+		full = barn_get_full(barn);
+		if (full && empty != slab_no_sheaf)
+			pcs->spare = empty;
+	}
+	if (!full) {
+		stat(s, BARN_GET_FAIL);
+		return false;
+	}
+	stat(s, BARN_GET);
+	pcs->main = full;
+	return true;
+}
+
+/* Make main one that has room, by means of spare and the barn alone. */
+static bool replace_full_main(struct kmem_cache *s,
+			      struct slub_percpu_sheaves *pcs)
+{
+	struct slab_sheaf *full = pcs->main;
+	struct slab_sheaf *empty;
+	struct node_barn *barn;
+
+	lockdep_assert_held(this_cpu_ptr(&s->cpu_sheaves->lock));
+
+	if (pcs->spare && pcs->spare->size < pcs->spare->capacity) {
+		swap(pcs->main, pcs->spare);
+		return true;
+	}
+
+	barn = get_barn(s);
+	if (!barn)
+		return false;
+
+	if (pcs->spare) {
+		empty = barn_swap_full(barn, full);
+		if (!empty)
+			return false;
+		stat(s, BARN_PUT);
+	} else {
+		empty = barn_get_empty(barn);
+		if (!empty)
+			return false;
+		if (full != slab_no_sheaf)
+			pcs->spare = full;
+	}
+	pcs->main = empty;
+	return true;
+}
+
+/* All sheaves are empty: refill one, and take the object out of it. */
+static void *alloc_by_refill(struct kmem_cache *s, struct slab_sheaf *sheaf,
+			     gfp_t gfp, int node)
+{
+	void *object;
+
+	if (!sheaf)
+		sheaf = get_empty_sheaf(s, gfp);
+	if (!sheaf)
+		return NULL;
+
+	sheaf->size = slab_refill(s, sheaf->objects, 1, sheaf->capacity, gfp,
+				  node);
+	if (!sheaf->size) {
+		put_empty_sheaf(s, sheaf);
+		return NULL;
+	}
+	stat_add(s, SHEAF_REFILL, sheaf->size);
+
+	object = sheaf->objects[--sheaf->size];
+	if (sheaf->size)
+		install_sheaf(s, sheaf);
+	else
+		put_empty_sheaf(s, sheaf);
+
+	stat(s, ALLOC_FASTPATH);
+	return object;
+}
+
+static bool object_on_node(const void *object, int node)
+{
+	return node == NUMA_NO_NODE || page_to_nid(virt_to_page(object)) == node;
+}
+
+/**
+ * __sheaf_alloc - allocate an object when that is not trivial
+ * @s: The cache.
+ * @gfp: What may be done to get objects.
+ * @node: The node that the object should lie on, or NUMA_NO_NODE.
+ *
+ * A request for another node is served if main happens to have what it wants
+ * on top, but does not make this CPU fill its sheaves with remote objects.
+ *
+ * Context: As sheaf_alloc(), with the sheaf lock held. Releases it.
+ * Return: As sheaf_alloc().
+ */
+void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node)
+{
+	struct slub_percpu_sheaves *pcs = this_cpu_ptr(s->cpu_sheaves);
+	struct slab_sheaf *rest = NULL;
+	struct slab_sheaf *empty;
+	void *object = NULL;
+
+	if (unlikely(!s->sheaf_capacity)) {
+		local_unlock(&s->cpu_sheaves->lock);
+		return NULL;
+	}
+
+	/* A node without memory is no constraint, but a hint at best. */
+	if (node != NUMA_NO_NODE && !node_state(node, N_NORMAL_MEMORY))
+		node = NUMA_NO_NODE;
+
+	if (pcs->main->size || replace_empty_main(s, pcs, &rest)) {
+		struct slab_sheaf *main = pcs->main;
+
+		if (object_on_node(main->objects[main->size - 1], node)) {
+			object = main->objects[--main->size];
+			stat(s, ALLOC_FASTPATH);
+		} else {
+			stat(s, ALLOC_NODE_MISMATCH);
+		}
+		local_unlock(&s->cpu_sheaves->lock);
+		if (unlikely(rest))
+			free_empty_sheaf(s, rest);
+		return object;
+	}
+
+	if (node != NUMA_NO_NODE && node != numa_node_id()) {
+		local_unlock(&s->cpu_sheaves->lock);
+		return NULL;
+	}
+
+	/* If there is a spare, it is empty as well, and can be refilled. */
+	empty = pcs->spare;
+	pcs->spare = NULL;
+	local_unlock(&s->cpu_sheaves->lock);
+	return alloc_by_refill(s, empty, gfp, node);
+}
+
+/**
+ * __sheaf_free - free an object when main is full
+ * @s: The cache.
+ * @object: The object.
+ *
+ * Context: As sheaf_free(), with the sheaf lock held. Releases it.
+ * Return: As sheaf_free().
+ */
+bool __sheaf_free(struct kmem_cache *s, void *object)
+{
+	struct slub_percpu_sheaves *pcs = this_cpu_ptr(s->cpu_sheaves);
+	struct slab_sheaf *sheaf;
+
+	if (unlikely(!s->sheaf_capacity)) {
+		local_unlock(&s->cpu_sheaves->lock);
+		return false;
+	}
+
+	if (likely(replace_full_main(s, pcs))) {
+		pcs->main->objects[pcs->main->size++] = object;
+		local_unlock(&s->cpu_sheaves->lock);
+		stat(s, FREE_FASTPATH);
+		return true;
+	}
+	local_unlock(&s->cpu_sheaves->lock);
+
+	/*
+	 * There are places that free memory and would deadlock if kswapd was
+	 * woken up: no gfp flag is harmless here.
+	 */
+	sheaf = get_empty_sheaf(s, 0);
+	if (!sheaf)
+		return false;
+
+	sheaf->objects[sheaf->size++] = object;
+	install_sheaf(s, sheaf);
+	stat(s, FREE_FASTPATH);
+	return true;
+}
+
+/**
+ * sheaf_alloc_bulk - allocate objects from sheaves, as far as there are any
+ * @s: The cache.
+ * @nr: How many to allocate.
+ * @p: Where to store them.
+ *
+ * Does not refill.
+ *
+ * Context: As sheaf_alloc().
+ * Return: How many objects there are in @p now.
+ */
+unsigned int sheaf_alloc_bulk(struct kmem_cache *s, unsigned int nr, void **p)
+{
+	unsigned int done = 0;
+
+	while (done < nr) {
+		struct slub_percpu_sheaves *pcs;
+		struct slab_sheaf *rest = NULL;
+		unsigned int batch = 0;
+
+		if (!local_trylock(&s->cpu_sheaves->lock))
+			break;
+		pcs = this_cpu_ptr(s->cpu_sheaves);
+		if (pcs->main->size || replace_empty_main(s, pcs, &rest)) {
+			batch = min(nr - done, pcs->main->size);
+			pcs->main->size -= batch;
+			memcpy(p + done, pcs->main->objects + pcs->main->size,
+			       batch * sizeof(*p));
+		}
+		local_unlock(&s->cpu_sheaves->lock);
+
+		if (unlikely(rest))
+			free_empty_sheaf(s, rest);
+		if (!batch)
+			break;
+		done += batch;
+	}
+	stat_add(s, ALLOC_FASTPATH, done);
+	return done;
+}
+
+/**
+ * sheaf_free_bulk - free objects to sheaves, as far as there is room
+ * @s: The cache.
+ * @nr: How many to free.
+ * @p: The objects. sheaf_accepts() all of them, and the free hooks have run.
+ *
+ * Does not allocate sheaves, and does not flush.
+ *
+ * Context: As sheaf_free().
+ * Return: How many objects were freed, from the start of @p.
+ */
+unsigned int sheaf_free_bulk(struct kmem_cache *s, unsigned int nr, void **p)
+{
+	unsigned int done = 0;
+
+	while (done < nr) {
+		struct slub_percpu_sheaves *pcs;
+		unsigned int batch = 0;
+
+		if (!local_trylock(&s->cpu_sheaves->lock))
+			break;
+		pcs = this_cpu_ptr(s->cpu_sheaves);
+		if (pcs->main->size < pcs->main->capacity ||
+		    replace_full_main(s, pcs)) {
+			batch = min(nr - done,
+				    pcs->main->capacity - pcs->main->size);
+			memcpy(pcs->main->objects + pcs->main->size, p + done,
+			       batch * sizeof(*p));
+			pcs->main->size += batch;
+		}
+		local_unlock(&s->cpu_sheaves->lock);
+
+		if (!batch)
+			break;
+		done += batch;
+	}
+	stat_add(s, FREE_FASTPATH, done);
+	return done;
+}
+
+/*
+ * Giving back
+ */
+
+static void release_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
+{
+	if (!sheaf || sheaf == slab_no_sheaf)
+		return;
+	flush_sheaf(s, sheaf);
+	free_empty_sheaf(s, sheaf);
+}
+
+static void flush_barn(struct kmem_cache *s, struct node_barn *barn)
+{
+	struct slab_sheaf *sheaf, *next;
+	LIST_HEAD(sheaves);
+
+	barn_take_all(barn, &sheaves, &sheaves);
+	list_for_each_entry_safe(sheaf, next, &sheaves, barn_list)
+		release_sheaf(s, sheaf);
+}
+
+/**
+ * sheaves_cpu_dead - empty the sheaves of a CPU that is offline
+ * @s: The cache.
+ * @cpu: The CPU.
+ *
+ * Context: Task. The CPU is dead, so its lock means nothing, and is free.
+ */
+void sheaves_cpu_dead(struct kmem_cache *s, unsigned int cpu)
+{
+	struct slub_percpu_sheaves *pcs = per_cpu_ptr(s->cpu_sheaves, cpu);
+
+	release_sheaf(s, pcs->main);
+	release_sheaf(s, pcs->spare);
+	pcs->main = slab_no_sheaf;
+	pcs->spare = NULL;
+}
+
+static void flush_this_cpu(struct kmem_cache *s)
+{
+	struct slub_percpu_sheaves *pcs;
+	struct slab_sheaf *main, *spare;
+
+	local_lock(&s->cpu_sheaves->lock);
+	pcs = this_cpu_ptr(s->cpu_sheaves);
+	main = pcs->main;
+	spare = pcs->spare;
+	pcs->main = slab_no_sheaf;
+	pcs->spare = NULL;
+	local_unlock(&s->cpu_sheaves->lock);
+
+	release_sheaf(s, main);
+	release_sheaf(s, spare);
+}
+
+static unsigned long count_this_cpu(struct kmem_cache *s)
+{
+	struct slub_percpu_sheaves *pcs;
+	unsigned long nr;
+
+	local_lock(&s->cpu_sheaves->lock);
+	pcs = this_cpu_ptr(s->cpu_sheaves);
+	nr = pcs->main->size;
+	if (pcs->spare)
+		nr += pcs->spare->size;
+	local_unlock(&s->cpu_sheaves->lock);
+	return nr;
+}
+
+/*
+ * Only a CPU itself can look at its sheaves, so whatever is to be done with
+ * those of all CPUs is done by work items.
+ */
+struct sheaf_work {
+	struct work_struct work;
+	struct kmem_cache *s;
+	bool queued;
+	bool flush;
+	unsigned long nr_objects;
+};
+
+static DEFINE_PER_CPU(struct sheaf_work, sheaf_works);
+static DEFINE_MUTEX(sheaf_works_mutex);
+static struct workqueue_struct *sheaf_workqueue;
+
+static void sheaf_work_fn(struct work_struct *work)
+{
+	struct sheaf_work *w = container_of(work, struct sheaf_work, work);
+
+	if (w->flush)
+		flush_this_cpu(w->s);
+	else
+		w->nr_objects = count_this_cpu(w->s);
+}
+
+/* Racy, and good enough: who starts to use the cache now may be overlooked. */
+static bool cpu_has_sheaves(struct kmem_cache *s, unsigned int cpu)
+{
+	struct slub_percpu_sheaves *pcs = per_cpu_ptr(s->cpu_sheaves, cpu);
+
+	return READ_ONCE(pcs->main) != slab_no_sheaf || READ_ONCE(pcs->spare);
+}
+
+/*
+ * Flush the sheaves of all online CPUs, or else count the objects in them. The
+ * caller holds the lock for CPU hotplug; other CPUs have no sheaves.
+ */
+static unsigned long visit_cpus(struct kmem_cache *s, bool flush)
+{
+	unsigned long nr_objects = 0;
+	struct sheaf_work *w;
+	unsigned int cpu;
+
+	lockdep_assert_cpus_held();
+
+	mutex_lock(&sheaf_works_mutex);
+	for_each_online_cpu(cpu) {
+		w = &per_cpu(sheaf_works, cpu);
+		w->queued = cpu_has_sheaves(s, cpu);
+		if (!w->queued)
+			continue;
+		INIT_WORK(&w->work, sheaf_work_fn);
+		w->s = s;
+		w->flush = flush;
+		w->nr_objects = 0;
+		queue_work_on(cpu, sheaf_workqueue, &w->work);
+	}
+	for_each_online_cpu(cpu) {
+		w = &per_cpu(sheaf_works, cpu);
+		if (!w->queued)
+			continue;
+		flush_work(&w->work);
+		nr_objects += w->nr_objects;
+	}
+	mutex_unlock(&sheaf_works_mutex);
+	return nr_objects;
+}
+
+/**
+ * sheaves_flush - give all objects in sheaves and barns back to their slabs
+ * @s: The cache.
+ *
+ * If nobody uses the cache meanwhile, no object is in any sheaf afterwards, and
+ * the memory of the sheaves is free. Otherwise there is little.
+ *
+ * Context: Task that may sleep, with the lock for CPU hotplug held.
+ */
+void sheaves_flush(struct kmem_cache *s)
+{
+	int node;
+
+	if (!s->sheaf_capacity)
+		return;
+
+	visit_cpus(s, true);
+	for_each_node(node) {
+		struct node_barn *barn = READ_ONCE(s->barns[node]);
+
+		if (barn)
+			flush_barn(s, barn);
+	}
+}
+
+/**
+ * kmem_cache_cached_objects - how many objects there are in sheaves and barns
+ * @s: The cache.
+ *
+ * These objects are free, but /proc/slabinfo has them as allocated.
+ *
+ * Context: Task that may sleep, without the lock for CPU hotplug.
+ * Return: The number of objects. Exact if nobody uses the cache.
+ */
+unsigned long kmem_cache_cached_objects(struct kmem_cache *s)
+{
+	unsigned long nr;
+	int node;
+
+	if (!s->sheaf_capacity)
+		return 0;
+
+	cpus_read_lock();
+	nr = visit_cpus(s, false);
+	cpus_read_unlock();
+
+	for_each_node(node) {
+		struct node_barn *barn = READ_ONCE(s->barns[node]);
+
+		if (barn)
+			nr += READ_ONCE(barn->nr_full) * s->sheaf_capacity;
+	}
+	return nr;
+}
+EXPORT_SYMBOL_IF_KUNIT(kmem_cache_cached_objects);
+
+/*
+ * Setting up
+ */
+
+static unsigned int barn_limit(int node)
+{
+	unsigned int nr_cpus = 0;
+	unsigned int cpu;
+
+	for_each_present_cpu(cpu)
+		nr_cpus += cpu_to_node(cpu) == node;
+	return max_t(unsigned int, nr_cpus, BARN_MIN_SHEAVES);
+}
+
+/**
+ * sheaves_prepare_node - get ready for a node, or for one more CPU of a node
+ * @s: The cache.
+ * @node: The node, which need not be online yet.
+ *
+ * Context: Task that may sleep, under slab_mutex unless nobody else knows of
+ *	    the cache yet.
+ * Return: 0 or -ENOMEM. In the latter case, CPUs of the node use the cache
+ *	   without a barn: slowly, but they do.
+ */
+int sheaves_prepare_node(struct kmem_cache *s, int node)
+{
+	unsigned int limit = barn_limit(node);
+	struct node_barn *barn;
+
+	if (!s->sheaf_capacity || node == NUMA_NO_NODE)
+		return 0;
+
+	if (s->barns[node]) {
+		barn_set_limits(s->barns[node], limit, limit);
+		return 0;
+	}
+
+	/* The memory of a node that comes online is not there yet. */
+	barn = kzalloc(sizeof(*barn), GFP_KERNEL);
+	if (!barn)
+		return -ENOMEM;
+	barn_init(barn, limit, limit);
+	/* Others use it as soon as they see it. */
+	smp_store_release(&s->barns[node], barn);
+	return 0;
+}
+
+/**
+ * sheaves_create - prepare a cache to be used without sheaves
+ * @s: The cache.
+ *
+ * Context: Task that may sleep; or early boot.
+ * Return: 0 or -ENOMEM.
+ */
+int sheaves_create(struct kmem_cache *s)
+{
+	unsigned int cpu;
+
+	BUILD_BUG_ON(PERCPU_DYNAMIC_EARLY_SIZE <
+		     NR_KMALLOC_TYPES * KMALLOC_SHIFT_HIGH *
+		     (sizeof(struct slub_percpu_sheaves) +
+		      NR_SLUB_STAT_ITEMS * sizeof(unsigned int)));
+
+	s->cpu_sheaves = alloc_percpu(struct slub_percpu_sheaves);
+	if (!s->cpu_sheaves)
+		return -ENOMEM;
+
+	for_each_possible_cpu(cpu) {
+		struct slub_percpu_sheaves *pcs;
+
+		pcs = per_cpu_ptr(s->cpu_sheaves, cpu);
+		local_trylock_init(&pcs->lock);
+		pcs->main = slab_no_sheaf;
+	}
+	return 0;
+}
+
+/*
+ * Half of what cpu partial slabs used to cache, or more if that is asked for,
+ * and as much as fits in the memory that a sheaf of this size takes anyway.
+ */
+static unsigned int default_capacity(struct kmem_cache *s,
+				     unsigned int requested)
+{
+	struct slab_sheaf *sheaf;
+	unsigned int capacity;
+
+	if (s->size >= PAGE_SIZE)
+		capacity = 3;
+	else if (s->size >= 1024)
+		capacity = 12;
+	else if (s->size >= 256)
+		capacity = 26;
+	else
+		capacity = 60;
+
+	capacity = clamp_t(unsigned int, requested, capacity,
+			   SHEAF_MAX_CAPACITY);
+	return (kmalloc_size_roundup(struct_size(sheaf, objects, capacity)) -
+		sizeof(*sheaf)) / sizeof(sheaf->objects[0]);
+}
+
+/**
+ * sheaves_enable - let a cache have sheaves from now on
+ * @s: The cache. Left without sheaves if it has debugging enabled, or if the
+ *     user wants no sheaves.
+ * @capacity: The capacity that whoever creates the cache asks for, or 0.
+ *
+ * Context: Task that may sleep; or early boot, if kmalloc() works. Nobody else
+ *	    uses the cache.
+ * Return: 0 or -ENOMEM. Leaves the cache in a state to be destroyed in.
+ */
+int sheaves_enable(struct kmem_cache *s, unsigned int capacity)
+{
+	int node;
+
+	if (boot_capacity >= 0)
+		capacity = boot_capacity;
+	else
+		capacity = default_capacity(s, capacity);
+	if (!capacity || s->flags & SLAB_DEBUG_FLAGS)
+		return 0;
+
+	s->barns = kcalloc(nr_node_ids, sizeof(*s->barns), GFP_KERNEL);
+	if (!s->barns)
+		return -ENOMEM;
+	s->sheaf_capacity = capacity;
+
+	for_each_online_node(node)
+		if (sheaves_prepare_node(s, node))
+			return -ENOMEM;
+	return 0;
+}
+
+/**
+ * sheaves_destroy - free what sheaves_create() and sheaves_enable() made
+ * @s: The cache, after sheaves_flush() and without users; or one whose creation
+ *     failed halfway.
+ *
+ * Context: Task that may sleep.
+ */
+void sheaves_destroy(struct kmem_cache *s)
+{
+	int node;
+
+	if (s->barns)
+		for_each_node(node)
+			kfree(s->barns[node]);
+	kfree(s->barns);
+	s->barns = NULL;
+
+	free_percpu(s->cpu_sheaves);
+	s->cpu_sheaves = NULL;
+}
+
+void __init sheaves_init_late(void)
+{
+	sheaf_workqueue = alloc_workqueue("slab_sheaves", WQ_MEM_RECLAIM, 0);
+	WARN_ON(!sheaf_workqueue);
+}

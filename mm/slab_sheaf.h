@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef MM_SLAB_SHEAF_H
+#define MM_SLAB_SHEAF_H
+
+/*
+ * The sheaf tier of the slab allocator: what every allocation and free runs
+ * through. The comment at the head of mm/slab_sheaf.c tells how it works.
+ */
+
+#include <linux/local_lock.h>
+#include <linux/nodemask.h>
+#include <linux/percpu.h>
+#include <linux/topology.h>
+
+#include "slab.h"
+#include "slab_barn.h"
+
+#ifdef CONFIG_SLAB_SHEAVES
+
+/**
+ * struct slub_percpu_sheaves - the sheaves of one CPU
+ * @lock: Protects the other fields, and the sheaves that they point to. Only
+ *	  the CPU itself ever takes it.
+ * @main: Objects come from here and go there. Never NULL: before the first use
+ *	  it is slab_no_sheaf, which is empty and full at the same time.
+ * @spare: Takes turns with @main. Mostly empty or full, NULL at first.
+ */
+struct slub_percpu_sheaves {
+	local_trylock_t lock;
+	struct slab_sheaf *main;
+	struct slab_sheaf *spare;
+};
+
+/*
+ * Both are called with the sheaf lock of this CPU held, which they release.
+ * See mm/slab_sheaf.c.
+ */
+void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node);
+bool __sheaf_free(struct kmem_cache *s, void *object);
+
+/**
+ * sheaf_alloc - allocate an object from the sheaves
+ * @s: The cache.
+ * @gfp: What may be done to get objects if there are none.
+ * @node: The node that the object should lie on, or NUMA_NO_NODE.
+ *
+ * Context: Any. In an interrupt that came while the sheaves of the CPU are in
+ *	    use, and on PREEMPT_RT in every hard interrupt, there is nothing to
+ *	    be had.
+ * Return: An object that the alloc hooks still have to see, or NULL. Then the
+ *	   slab tier may have one all the same.
+ */
+static __always_inline void *sheaf_alloc(struct kmem_cache *s, gfp_t gfp,
+					 int node)
+{
+	struct slab_sheaf *main;
+	void *object;
+
+	if (!local_trylock(&s->cpu_sheaves->lock))
+		return NULL;
+
+	main = this_cpu_ptr(s->cpu_sheaves)->main;
+	if (unlikely(!main->size || node != NUMA_NO_NODE))
+		return __sheaf_alloc(s, gfp, node);
+
+	object = main->objects[--main->size];
+	local_unlock(&s->cpu_sheaves->lock);
+	stat(s, ALLOC_FASTPATH);
+	return object;
+}
+
+/**
+ * sheaf_free - free an object to the sheaves
+ * @s: The cache.
+ * @object: An object that sheaf_accepts() and that the free hooks have seen.
+ *
+ * Context: Any, with the same exceptions as for sheaf_alloc().
+ * Return: Whether the sheaves took it. If not, the slab tier must.
+ */
+static __always_inline bool sheaf_free(struct kmem_cache *s, void *object)
+{
+	struct slab_sheaf *main;
+
+	if (!local_trylock(&s->cpu_sheaves->lock))
+		return false;
+
+	main = this_cpu_ptr(s->cpu_sheaves)->main;
+	if (unlikely(main->size == main->capacity))
+		return __sheaf_free(s, object);
+
+	main->objects[main->size++] = object;
+	local_unlock(&s->cpu_sheaves->lock);
+	stat(s, FREE_FASTPATH);
+	return true;
+}
+
+/**
+ * sheaf_accepts - whether the sheaves of this CPU want the objects of a slab
+ * @slab: The slab.
+ *
+ * Sheaves hold objects of the node that they serve, so that who allocates gets
+ * local memory. On a CPU whose node has no memory, objects of its own node do
+ * not exist and those of all others are welcome. Objects that come from the
+ * memory reserves are not for everybody, and go back to their slab.
+ *
+ * Context: Any. The task may move to another CPU before it acts upon the
+ *	    answer: then a sheaf gets a remote object, which does no harm.
+ */
+static __always_inline bool sheaf_accepts(const struct slab *slab)
+{
+	if (unlikely(slab_test_pfmemalloc(slab)))
+		return false;
+	if (IS_ENABLED(CONFIG_NUMA) && slab_nid(slab) != numa_node_id())
+		return !node_state(numa_node_id(), N_NORMAL_MEMORY);
+	return true;
+}
+
+static inline unsigned int sheaf_capacity(const struct kmem_cache *s)
+{
+	return s->sheaf_capacity;
+}
+
+unsigned int sheaf_alloc_bulk(struct kmem_cache *s, unsigned int nr, void **p);
+unsigned int sheaf_free_bulk(struct kmem_cache *s, unsigned int nr, void **p);
+
+int sheaves_create(struct kmem_cache *s);
+int sheaves_enable(struct kmem_cache *s, unsigned int capacity);
+void sheaves_destroy(struct kmem_cache *s);
+void sheaves_flush(struct kmem_cache *s);
+int sheaves_prepare_node(struct kmem_cache *s, int node);
+void sheaves_cpu_dead(struct kmem_cache *s, unsigned int cpu);
+void sheaves_init_late(void);
+unsigned long kmem_cache_cached_objects(struct kmem_cache *s);
+
+#else /* !CONFIG_SLAB_SHEAVES */
+
+static inline void *sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node)
+{
+	return NULL;
+}
+
+static inline bool sheaf_free(struct kmem_cache *s, void *object)
+{
+	return false;
+}
+
+static inline bool sheaf_accepts(const struct slab *slab)
+{
+	return false;
+}
+
+static inline unsigned int sheaf_capacity(const struct kmem_cache *s)
+{
+	return 0;
+}
+
+static inline unsigned int sheaf_alloc_bulk(struct kmem_cache *s,
+					    unsigned int nr, void **p)
+{
+	return 0;
+}
+
+static inline unsigned int sheaf_free_bulk(struct kmem_cache *s,
+					   unsigned int nr, void **p)
+{
+	return 0;
+}
+
+static inline int sheaves_create(struct kmem_cache *s)
+{
+	return 0;
+}
+
+static inline int sheaves_enable(struct kmem_cache *s, unsigned int capacity)
+{
+	return 0;
+}
+
+static inline void sheaves_destroy(struct kmem_cache *s) { }
+static inline void sheaves_flush(struct kmem_cache *s) { }
+
+static inline int sheaves_prepare_node(struct kmem_cache *s, int node)
+{
+	return 0;
+}
+
+static inline void sheaves_cpu_dead(struct kmem_cache *s, unsigned int cpu) { }
+static inline void sheaves_init_late(void) { }
+
+#endif /* CONFIG_SLAB_SHEAVES */
+
+#endif /* MM_SLAB_SHEAF_H */
