@@ -8,6 +8,7 @@ MAKEFLAGS += --no-print-directory
 
 S := scripts
 CONFIG ?= guest
+export SHEAVES_T0 := $(shell date +%s)
 export KERNEL_SRC CPUS TOPOLOGY APPEND FORCE JOBS
 
 help: ## this list
@@ -21,7 +22,11 @@ help: ## this list
 tree: deps ## lay base, new files and patches into build/linux, a commit per patch
 	@$(S)/tree.sh
 
-kernel: tree ## build a kernel (CONFIG=guest) in build/obj
+# A tree that is being worked on is built as it is.
+keep: deps
+	@$(S)/tree.sh --keep
+
+kernel: keep ## build a kernel (CONFIG=guest) in build/obj
 	@$(S)/kernel.sh $(CONFIG)
 
 run: kernel ## build, boot, run the KUnit slab tests, show who serves the busiest caches
@@ -42,4 +47,4 @@ deps: ## install the Debian packages that are missing
 clean: ## remove what was built; downloads stay
 	@$(S)/clean.sh
 
-.PHONY: help tree kernel run shell boot refresh deps clean
+.PHONY: help tree keep kernel run shell boot refresh deps clean

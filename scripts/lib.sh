@@ -10,7 +10,8 @@ export LC_ALL=C
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 BUILD=$ROOT/build
 export SCRIPTS=$ROOT/scripts
-PATCHES=$ROOT/patches
+SERIES_ROOT=${SERIES_ROOT:-$ROOT}
+PATCHES=$SERIES_ROOT/patches
 JOBS=${JOBS:-$(($(nproc) + 1))}
 
 # Debian's tree lives in build/; a tree named with KERNEL_SRC= has its own place.
@@ -99,11 +100,12 @@ tgit() {
 }
 
 # Say what the tree has that the repository has not, or nothing.
+REBASING="a rebase in progress"
 tree_unsaved() {
 	local n
 
 	if [ -d "$TREE/.git/rebase-merge" ] || [ -d "$TREE/.git/rebase-apply" ]; then
-		echo "a rebase in progress"
+		echo "$REBASING"
 		return
 	fi
 	n=$(tgit status --porcelain | wc -l)

@@ -7,6 +7,7 @@
 # that differ are written.
 #
 #   tree.sh          lay (FORCE=1 throws away edits made in the tree)
+#   tree.sh --keep   the same, but a tree with edits stays as it is
 #   tree.sh --hash   make the commits, print the last one, move nothing
 #
 # Needs git, tar, xz. Prints one line.
@@ -73,26 +74,22 @@ copy_base() {
 # leave out what .gitignore names, except the files that a kernel release has.
 add_base() {
 	local tracked='(^|/)\.(gitignore|gitattributes|kunitconfig|clang-format|mailmap)$'
-	local add=(-c core.looseCompression=1 -c core.fsync=none add -A)
+	local add=(-c core.looseCompression=1 -c core.fsync=none add)
 
 	if [ -z "$KERNEL_SRC" ] || src_is_git; then
-		tgit "${add[@]}" -f
+		tgit "${add[@]}" -A -f
 		return
 	fi
-	tgit "${add[@]}"
+	tgit "${add[@]}" -A
 	tgit ls-files -z -o -i --exclude-standard |
-		{ grep -zE "$tracked|^tools/testing/selftests/arm64/tags/" || :; } |
-		tgit "${add[@]:0:5}" -f --pathspec-from-file=- --pathspec-file-nul
+		{ grep -zE "$tracked|^tools/testing/selftests/arm64/tags/" || :; } >"$TMP/.git/hidden"
+	[ ! -s "$TMP/.git/hidden" ] ||
+		tgit "${add[@]}" -f --pathspec-from-file="$TMP/.git/hidden" --pathspec-file-nul
 }
 
 import_base() {
 	local want=$1 name=${KERNEL_SRC:-$TARBALL}
 
-	if [ -n "$KERNEL_SRC" ]; then
-		check_base "$KERNEL_SRC" "$KERNEL_SRC"
-	else
-		[ -r "$TARBALL" ] || die "$TARBALL is missing, run: make deps"
-	fi
 	if [ -n "$KERNEL_SRC" ] && src_is_git &&
 	   [ -n "$(src_git status --porcelain -uno)" ]; then
 		warn "$KERNEL_SRC has uncommitted changes, which stay out: its HEAD is taken"
@@ -150,7 +147,7 @@ check_series() {
 
 	[ -f "$PATCHES/series" ] || die "patches/series is missing"
 	listed=$(series | awk '{ for (i = 2; i <= NF; i++) print $i }' | sort)
-	present=$(cd "$ROOT" && for d in *; do
+	present=$(cd "$SERIES_ROOT" && for d in *; do
 		case $d in
 		scripts | build | patches) ;;
 		Kconfig.sheaves) echo "$d" ;;
@@ -193,8 +190,8 @@ add_new_file() {
 	path=$(to_tree "$file")
 	[ -z "$(tgit ls-files -- "$path")" ] ||
 		die "$file exists in the base: change it with a patch, not as a new file ($patch)"
-	[ ! -x "$ROOT/$file" ] || mode=100755
-	blob=$(tgit hash-object -w --no-filters "$ROOT/$file")
+	[ ! -x "$SERIES_ROOT/$file" ] || mode=100755
+	blob=$(tgit hash-object -w --no-filters "$SERIES_ROOT/$file")
 	tgit update-index --add --cacheinfo "$mode,$blob,$path"
 }
 
@@ -244,15 +241,23 @@ make_commits() {
 # -------------------------------------------------------------------------
 
 need_tool git tar xz flock
+if [ -n "$KERNEL_SRC" ]; then
+	check_base "$KERNEL_SRC" "$KERNEL_SRC"
+else
+	[ -r "$TARBALL" ] || die "$TARBALL is missing, run: make deps"
+fi
 [ -n "${SHEAVES_LOCKED:-}" ] || lock tree
 
-[ -n "$KERNEL_SRC" ] || [ -r "$TARBALL" ] || die "$TARBALL is missing, run: make deps"
 base=$(fingerprint)
 lost=
 if [ ! -d "$TREE/.git" ]; then
 	import_base "$base"
 elif [ "${1:-}" != --hash ]; then
 	lost=$(tree_unsaved)
+	if [ -n "$lost" ] && [ "${1:-}" = --keep ]; then
+		say "taking $(rel "$TREE") as it is: it has $lost"
+		exit
+	fi
 	if [ -n "$lost" ] && [ -z "${FORCE:-}" ]; then
 		die "$(rel "$TREE") has $lost; keep them with \`make refresh\` or drop them with FORCE=1"
 	fi
