@@ -149,12 +149,13 @@ export_series() {
 			continue
 		fi
 		n=$((n + 1))
-		name=$(printf '%04d-%s' $n "$(tgit log -1 --format=%f "$commit" | cut -c1-52)").patch
+		name=$(printf '%04d-%s.patch' $n "$(tgit log -1 --format=%f "$commit" |
+			tr '[:upper:]' '[:lower:]' | cut -c1-52)")
 		{
 			tgit log -1 --pretty=email --no-patch "$commit" |
 				sed '1s/.*/From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001/'
 			echo ---
-			[ ${#old[@]} -eq 0 ] || tgit diff-tree -p --no-commit-id --binary \
+			[ ${#old[@]} -eq 0 ] || tgit diff-tree --stat=72 -p --no-commit-id --binary \
 				--abbrev=12 --no-renames --diff-algorithm=myers "$commit" -- "${old[@]}"
 		} >"$STAGE/patches/$name"
 		tgit log -1 --format=%B "$commit" >>"$TMP/messages"
