@@ -9,7 +9,7 @@ MAKEFLAGS += --no-print-directory
 S := scripts
 CONFIG ?= guest
 export SHEAVES_T0 := $(shell date +%s)
-export KERNEL_SRC CPUS TOPOLOGY APPEND FORCE JOBS
+export KERNEL_SRC CPUS TOPOLOGY APPEND FORCE JOBS AM_TO
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -38,6 +38,18 @@ shell: kernel ## an interactive shell in the booted guest
 boot: kernel ## boot a kernel (CONFIG=guest) and judge its KUnit suites
 	@$(S)/boot.sh $(CONFIG)
 
+check: tree ## all tests, as CI runs them
+	@$(S)/check.sh
+
+bisect: tree ## build, boot and KUnit-test every commit of the series
+	@$(S)/bisect.sh
+
+lint: tree ## checkpatch, W=1, sparse, shellcheck
+	@$(S)/lint.sh
+
+series: tree ## the series as mails with a cover letter, in build/series (AM_TO=DIR tries them there)
+	@$(S)/series.sh
+
 refresh: ## bring edits and commits of build/linux back into patches/ and the new files
 	@$(S)/refresh.sh
 
@@ -47,4 +59,4 @@ deps: ## install the Debian packages that are missing
 clean: ## remove what was built; downloads stay
 	@$(S)/clean.sh
 
-.PHONY: help tree keep kernel run shell boot refresh deps clean
+.PHONY: help tree keep kernel run shell boot check bisect lint series refresh deps clean

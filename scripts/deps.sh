@@ -9,8 +9,8 @@
 
 PACKAGES="
 	bc bison build-essential ca-certificates ccache codespell cpio flex git kmod
-	libelf-dev libssl-dev linux-source-6.12 patch perl procps python3
-	python3-venv qemu-system-x86 shellcheck sparse util-linux xz-utils
+	libelf-dev libssl-dev linux-source-6.12 perl procps python3
+	python3-git python3-ply python3-venv qemu-system-x86 shellcheck sparse util-linux xz-utils
 "
 VNG=virtme-ng==1.42
 

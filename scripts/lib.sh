@@ -29,6 +29,12 @@ fi
 export KERNEL_SRC
 TREE=$OUT/linux
 export OBJ=$OUT/obj LOGS=$OUT/logs
+# With SIDE=1 the scripts work on a second work tree of the same git repository.
+if [ -n "${SIDE:-}" ]; then
+	TREE=$OUT/side/linux
+	OBJ=$OUT/side/obj
+	LOGS=$OUT/side/logs
+fi
 
 # The clock starts with the first script and goes on in those that it calls.
 export SHEAVES_T0=${SHEAVES_T0:-$(date +%s)}
@@ -114,6 +120,31 @@ tree_unsaved() {
 	elif [ "$(tgit rev-parse HEAD)" != "$(tgit rev-parse refs/sheaves/laid)" ]; then
 		echo "commits that are not in the repository"
 	fi
+}
+
+# side_tree COMMIT: check COMMIT out in the second work tree.
+side_tree() {
+	local commit
+
+	commit=$(tgit rev-parse "$1^{commit}")
+	if [ ! -e "$OUT/side/linux/.git" ]; then
+		need_space "$OUT" "${NEED_GB:-2}" "a second work tree"
+		tgit worktree prune
+		rm -rf "$OUT/side/linux"
+		tgit worktree add -q --detach --no-checkout "$OUT/side/linux" "$commit"
+	fi
+	git -C "$OUT/side/linux" reset -q --hard "$commit"
+}
+
+# new_warnings LOG BASELOG: compiler and sparse warnings of LOG that BASELOG has
+# not. Places are dropped for the comparison, as lines move.
+new_warnings() {
+	comm -13 <(warnings_of "$2") <(warnings_of "$1")
+}
+
+warnings_of() {
+	sed -nE 's,^([^ ]*/)?([^/ :]+\.[chS]):[0-9:]+ ((warning|error): .*),\2: \3,p' "$1" |
+		sed -E 's/[0-9]+ bytes/N bytes/g' | sort -u
 }
 
 # The series, one line per commit: "patch new-file..."; comments are dropped.

@@ -1,0 +1,49 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Build, boot (4 CPUs) and KUnit-test every commit of the laid series, in a second
+# work tree; a warning that the base has not, fails the commit. Starts with the
+# base. Needs what the kernel and the guest need; prints a line per commit and
+# ends with `N passed, N failed'.
+
+. "$(dirname "$0")/lib.sh"
+
+[ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
+log=$OUT/side/logs/kernel-guest.log
+base_log=$OUT/side/logs/base.log
+passed=0 failed=0 n=0
+
+mapfile -t commits < <(tgit rev-list --reverse base..refs/sheaves/laid)
+
+# The steps of one commit; the first that fails says why.
+try() {
+	local new
+
+	side_tree "$1" || return 1
+	SIDE=1 "$SCRIPTS/kernel.sh" guest || return 1
+	if [ "$1" != base ]; then
+		new=$(new_warnings "$log" "$base_log")
+		[ -z "$new" ] || {
+			printf 'error: new warnings:\n%s\n' "$new" >&2
+			return 1
+		}
+	fi
+	SIDE=1 TOPOLOGY=4cpu "$SCRIPTS/boot.sh" -n "bisect-$n" guest
+}
+
+# The base's warnings come from a build of all its files.
+rm -rf "$OUT/side/obj/guest"
+for c in base "${commits[@]}"; do
+	say "$n/${#commits[@]} $(tgit log -1 --format='%h %s' "$c")"
+	if try "$c"; then
+		passed=$((passed + 1))
+		[ "$c" != base ] || cp "$log" "$base_log"
+	else
+		failed=$((failed + 1))
+		say "FAILED $(tgit log -1 --format='%h %s' "$c")"
+		[ "$c" != base ] || die "the base itself fails"
+	fi
+	n=$((n + 1))
+done
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]

@@ -1,0 +1,124 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# All tests: style, the tooling on a small fake kernel, the series as mails, four
+# kernels, and their boots with KUnit on the machines that matter. Boots of a
+# built kernel run while the next one is built. Needs the laid tree (make tree);
+# prints a line per check and ends with `N passed, N failed'.
+
+. "$(dirname "$0")/lib.sh"
+
+DIR=$LOGS/check
+RESULTS=$DIR/results
+BOOTS=()
+
+rm -rf "$DIR"
+mkdir -p "$DIR"
+: >"$RESULTS"
+
+stop() {
+	local pid
+
+	for pid in "${BOOTS[@]}"; do
+		kill "$pid" 2>/dev/null || :
+	done
+}
+trap stop EXIT
+trap 'exit 130' INT TERM
+
+# Appended by name: background boots write here too.
+result() { echo "$1" >>"$RESULTS"; }
+
+# check NAME COMMAND...: one check. A log by its name; the end of it if it fails.
+check() {
+	local name=$1 log t0=$SECONDS
+
+	shift
+	log=$DIR/${name//[^a-z0-9_=-]/-}.log
+	if "$@" >"$log" 2>&1 </dev/null; then
+		result ok
+		say "ok      $name ($((SECONDS - t0)) s)"
+	else
+		result failed
+		say "FAILED  $name ($((SECONDS - t0)) s), see $(rel "$log")"
+		tail -n 30 "$log" | sed 's/^/        | /'
+		return 1
+	fi
+}
+
+# tap NAME SCRIPT: each line of TAP is a check.
+tap() {
+	local name=$1 log=$DIR/$1.log t0=$SECONDS good bad
+
+	"$SCRIPTS/tests/$2" >"$log" 2>&1 </dev/null || echo "not ok - $2 ran to its end" >>"$log"
+	good=$(grep -c '^ok ' "$log" || :)
+	bad=$(grep -c '^not ok ' "$log" || :)
+	yes ok | head -n "$good" >>"$RESULTS"
+	yes failed | head -n "$bad" >>"$RESULTS"
+	if [ "$good" -eq 0 ]; then
+		result failed
+		bad=1
+	fi
+	if [ "$bad" -eq 0 ]; then
+		say "ok      $name: $good tests ($((SECONDS - t0)) s)"
+	else
+		say "FAILED  $name: $bad of $((good + bad)) tests ($((SECONDS - t0)) s), see $(rel "$log")"
+		sed -n '/^not ok/,/^ok/{/^ok/!p}' "$log" | sed 's/^/        | /'
+	fi
+}
+
+# boot CONFIG NAME [VARIABLE=VALUE...]: boot, judge splats and KUnit.
+boot() {
+	local config=$1 name=$2
+
+	shift 2
+	check "boot $config $name" env "$@" "$SCRIPTS/boot.sh" -n "check-$config-$name" "$config" \
+		"python3 -B $SCRIPTS/guest/report.py" || :
+	grep -h '^KUnit' "$DIR/boot-$config-$name.log" | sed 's/^/          /' || :
+}
+
+# kernel CONFIG BOOTS: build, then run the function BOOTS in the background.
+kernel() {
+	local config=$1 boots=$2
+
+	say "        building the $config kernel"
+	check "kernel $config" "$SCRIPTS/kernel.sh" "$config" || return 0
+	[ "$(sed -n 's/.*files, \([0-9]*\) warnings.*/\1/p' "$DIR/kernel-$config.log")" = 0 ] ||
+		check "kernel $config without warnings" grep -A3 warning: "$LOGS/kernel-$config.log" || :
+	"$boots" &
+	BOOTS+=($!)
+}
+
+boots_guest() {
+	boot guest 1cpu TOPOLOGY=1cpu
+	boot guest 4cpu TOPOLOGY=4cpu
+	boot guest 2node TOPOLOGY=2node
+	boot guest memoryless TOPOLOGY=memoryless
+	boot guest slab_debug APPEND=slab_debug=FZPU
+	boot guest capacity-0 APPEND=slab_sheaf_capacity=0
+	tap guest-tests guest.sh
+}
+boots_tiny() { boot tiny 1cpu TOPOLOGY=1cpu; }
+boots_rt() { boot rt 4cpu TOPOLOGY=4cpu; }
+boots_debug() {
+	boot debug 4cpu TOPOLOGY=4cpu
+	boot debug memoryless TOPOLOGY=memoryless
+}
+
+[ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
+
+check "lint scripts" "$SCRIPTS/lint.sh" scripts || :
+tap tree-tests tree.sh
+check "series by git am" "$SCRIPTS/series.sh" || :
+check "lint maintainers" "$SCRIPTS/lint.sh" maintainers || :
+kernel guest boots_guest
+check "lint checkpatch" "$SCRIPTS/lint.sh" checkpatch || :
+kernel tiny boots_tiny
+kernel rt boots_rt
+kernel debug boots_debug
+check "lint compile" "$SCRIPTS/lint.sh" compile || :
+wait
+
+failed=$(grep -c failed "$RESULTS" || :)
+echo "$(grep -c ok "$RESULTS" || :) passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,57 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Write the laid series as mails with a cover letter, build/series/*.patch, once
+# git am has taken them on the plain base. AM_TO=DIR names one more 6.12.y git
+# repository, on whose HEAD they are tried too; DIR itself is not touched. The
+# cover letter is patches/cover-letter.txt, its first line the subject. Needs git;
+# prints what was written.
+
+. "$(dirname "$0")/lib.sh"
+
+TMP=
+
+cleanup() {
+	[ -n "$TMP" ] || return 0
+	rm -rf "$TMP"
+	tgit worktree prune
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+# apply_in REPOSITORY NAME: git am there, in a work tree without files.
+apply_in() {
+	local TREE=$1
+
+	tgit sparse-checkout set --no-cone /nothing
+	tgit reset -q --hard
+	if ! tgit am -q "$TMP"/series/*.patch >"$TMP/am.log" 2>&1; then
+		die "git am does not take the series on $2: $(grep -m 1 -E '^(error|Patch failed)' "$TMP/am.log")"
+	fi
+}
+
+[ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
+cover=$PATCHES/cover-letter.txt
+[ -s "$cover" ] || die "patches/cover-letter.txt is missing: the subject, an empty line, the text"
+[ "$(tgit rev-list --count base..refs/sheaves/laid)" -gt 0 ] || die "the series has no commits"
+TMP=$(mktemp -d "$OUT/series.XXXXXX")
+
+tgit -c branch.sheaves.description="$(cat "$cover")" format-patch -q -o "$TMP/series" \
+	--cover-letter --cover-from-description=subject --thread=shallow \
+	--subject-prefix='PATCH 6.12' base..sheaves
+export GIT_COMMITTER_NAME=am GIT_COMMITTER_EMAIL=am@localhost
+
+tgit worktree add -q --detach --no-checkout "$TMP/base" base
+apply_in "$TMP/base" "$(tgit log -1 --format=%s base)"
+[ "$(git -C "$TMP/base" rev-parse 'HEAD^{tree}')" = "$(tgit rev-parse 'sheaves^{tree}')" ] ||
+	die "git am of the series gives another tree than $(rel "$TREE")"
+if [ -n "${AM_TO:-}" ]; then
+	git -c safe.directory='*' clone -q --shared --no-checkout "$AM_TO" "$TMP/other" ||
+		die "AM_TO=$AM_TO is not a git repository"
+	apply_in "$TMP/other" "$AM_TO"
+fi
+
+rm -rf "$OUT/series"
+mv "$TMP/series" "$OUT/series"
+say "$(rel "$OUT/series"): $(find "$OUT/series" -name '*.patch' | wc -l) mails;" \
+	"git am takes them on $(tgit log -1 --format=%s base)${AM_TO:+ and on $AM_TO}"

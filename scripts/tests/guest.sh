@@ -1,0 +1,48 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Tests of the guest's judges: what hangs, panics, or splats must not pass, and a
+# KUnit failure must be named. Boots the built guest kernel; prints TAP.
+
+. "$(dirname "$0")/lib.sh"
+
+guest() { "$SELF/scripts/guest.sh" -n guest-tests "$@"; }
+judge() { python3 -B "$SELF/scripts/kunit.py" "$SELF/build/linux" "$DIR/log" "$DIR/dotconfig"; }
+
+says_and_ends() { guest guest 'nproc; echo end' && grep -qx end "$DIR/out" && grep -qx 2 "$DIR/out"; }
+CPUS=2 ok "guest: output and success of a command come back" says_and_ends
+refused "guest: so does its failure" 'command failed in the guest \(3\)' guest guest 'exit 3'
+shown() { grep -q "$1" "$DIR/kept"; }
+
+refused "guest: a panic" 'the guest panicked: sysrq triggered crash' \
+	guest guest 'echo c >/proc/sysrq-trigger'
+cp "$DIR/out" "$DIR/kept"
+ok "guest: and the oops is shown" shown 'sysrq_handle_crash'
+APPEND=rootfstype=none refused "guest: no root" 'the guest panicked: VFS: Unable to mount root' guest guest
+refused "guest: a hang" 'the guest hung: no end within 15 s' guest -t 15 guest 'echo before; sleep 1000'
+cp "$DIR/out" "$DIR/kept"
+ok "guest: and the output up to it is shown" shown '^before$'
+refused "guest: a splat" 'the guest.s log has a splat' guest guest \
+	'echo "<4>WARNING: CPU: 0 PID: 1 at mm/slub.c:1 made_up" >/dev/kmsg'
+refused "guest: an early power off" 'ended before its command did' guest guest 'poweroff -f; sleep 60'
+TOPOLOGY=ring refused "guest: an unknown topology" 'no topology .ring' guest guest
+CPUS=many refused "guest: a CPUS= that is no number" 'CPUS=many is not a number' guest guest
+refused "guest: a kernel that is not built" 'there is no other kernel, run: make kernel' guest other
+refused "kernel: an unknown configuration" 'no kernel configuration .other' "$SELF/scripts/kernel.sh" other
+
+echo CONFIG_SLUB_KUNIT_TEST=y >"$DIR/dotconfig"
+ktap() {
+	printf '[    1.0] %s\n' 'KTAP version 1' 1..1 '    KTAP version 1' '    # Subtest: slub_test' \
+		'    # module: slub_kunit' '    1..2' '    ok 1 test_one' "    $1 2 test_two" \
+		"# slub_test: pass:1" "$1 1 slub_test" >"$DIR/log"
+}
+ktap ok
+ok "kunit: a suite that passes" judge
+ktap 'not ok'
+refused "kunit: a test that fails" '1 KUnit tests failed' judge
+cp "$DIR/out" "$DIR/kept"
+ok "kunit: and it is named" shown 'failed: slub_test test_two'
+echo '[ 0.0] Linux version' >"$DIR/log"
+refused "kunit: a suite that did not run" 'KUnit suite slub_test did not report' judge
+: >"$DIR/dotconfig"
+ok "kunit: a kernel without suites" judge
