@@ -20,7 +20,7 @@ TMP=
 cleanup() {
 	[ -n "$TMP" ] || return 0
 	rm -rf "$TMP"
-	tgit worktree prune
+	TREE=$OUT/linux tgit worktree prune
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Write the laid series as mails with a cover letter, build/series/*.patch, once
+# Write the laid series as mails with a cover letter, build/series/0*, once
 # git am has taken them on the plain base. AM_TO=DIR names one more 6.12.y git
 # repository, on whose HEAD they are tried too; DIR itself is not touched. The
 # cover letter is patches/cover-letter.txt, its first line the subject. Needs git;
@@ -14,7 +14,7 @@ TMP=
 cleanup() {
 	[ -n "$TMP" ] || return 0
 	rm -rf "$TMP"
-	tgit worktree prune
+	TREE=$OUT/linux tgit worktree prune
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
@@ -26,7 +26,7 @@ apply_in() {
 	tgit sparse-checkout set --no-cone /nothing
 	tgit reset -q --hard
 	if ! tgit am -q "$TMP"/series/*.patch >"$TMP/am.log" 2>&1; then
-		die "git am does not take the series on $2: $(grep -m 1 -E '^(error|Patch failed)' "$TMP/am.log")"
+		die "git am does not take the series on $2: $(grep -m 1 -iE "^(error|fatal|patch )" "$TMP/am.log")"
 	fi
 }
 
@@ -39,6 +39,8 @@ TMP=$(mktemp -d "$OUT/series.XXXXXX")
 tgit -c branch.sheaves.description="$(cat "$cover")" format-patch -q -o "$TMP/series" \
 	--cover-letter --cover-from-description=subject --thread=shallow \
 	--subject-prefix='PATCH 6.12' base..sheaves
+# git am stops at a mail without a patch: *.patch are those that have one
+mv "$TMP/series/0000-cover-letter.patch" "$TMP/series/0000-cover-letter.txt"
 export GIT_COMMITTER_NAME=am GIT_COMMITTER_EMAIL=am@localhost
 
 tgit worktree add -q --detach --no-checkout "$TMP/base" base
@@ -53,5 +55,5 @@ fi
 
 rm -rf "$OUT/series"
 mv "$TMP/series" "$OUT/series"
-say "$(rel "$OUT/series"): $(find "$OUT/series" -name '*.patch' | wc -l) mails;" \
+say "$(rel "$OUT/series"): $(find "$OUT/series" -name '*.patch' | wc -l) patches and a cover letter;" \
 	"git am takes them on $(tgit log -1 --format=%s base)${AM_TO:+ and on $AM_TO}"

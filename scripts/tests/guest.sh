@@ -15,13 +15,12 @@ refused "guest: so does its failure" 'command failed in the guest \(3\)' guest g
 shown() { grep -q "$1" "$DIR/kept"; }
 
 refused "guest: a panic" 'the guest panicked: sysrq triggered crash' \
-	guest guest 'echo c >/proc/sysrq-trigger'
+	guest guest 'echo before; sleep 1; echo c >/proc/sysrq-trigger'
 cp "$DIR/out" "$DIR/kept"
 ok "guest: and the oops is shown" shown 'sysrq_handle_crash'
+ok "guest: and the output up to it" shown '^before$'
 APPEND=rootfstype=none refused "guest: no root" 'the guest panicked: VFS: Unable to mount root' guest guest
-refused "guest: a hang" 'the guest hung: no end within 15 s' guest -t 15 guest 'echo before; sleep 1000'
-cp "$DIR/out" "$DIR/kept"
-ok "guest: and the output up to it is shown" shown '^before$'
+refused "guest: a hang" 'the guest hung: no end within 15 s' guest -t 15 guest 'sleep 1000'
 refused "guest: a splat" 'the guest.s log has a splat' guest guest \
 	'echo "<4>WARNING: CPU: 0 PID: 1 at mm/slub.c:1 made_up" >/dev/kmsg'
 refused "guest: an early power off" 'ended before its command did' guest guest 'poweroff -f; sleep 60'
