@@ -20,7 +20,7 @@ stop() {
 	local pid
 
 	for pid in "${BOOTS[@]}"; do
-		kill "$pid" 2>/dev/null || :
+		kill -- "-$pid" 2>/dev/null || :
 	done
 }
 trap stop EXIT
@@ -85,7 +85,10 @@ kernel() {
 	check "kernel $config" "$SCRIPTS/kernel.sh" "$config" || return 0
 	[ "$(sed -n 's/.*files, \([0-9]*\) warnings.*/\1/p' "$DIR/kernel-$config.log")" = 0 ] ||
 		check "kernel $config without warnings" grep -A3 warning: "$LOGS/kernel-$config.log" || :
+	# in a process group of its own, for stop
+	set -m
 	"$boots" &
+	set +m
 	BOOTS+=($!)
 }
 

@@ -33,9 +33,14 @@ COMMAND=${2:-true}
 IMAGE=$OBJ/$CONFIG/arch/x86/boot/bzImage
 VNG=$BUILD/venv/bin/vng
 QEMU=qemu-system-x86_64
-TMP=
+TMP='' VM_PID='' TAIL_PID=''
 
-cleanup() { [ -z "$TMP" ] || rm -rf "$TMP"; }
+cleanup() {
+	# timeout passes the signal on to QEMU
+	[ -z "$VM_PID" ] || kill "$VM_PID" 2>/dev/null || :
+	[ -z "$TAIL_PID" ] || kill "$TAIL_PID" 2>/dev/null || :
+	[ -z "$TMP" ] || rm -rf "$TMP"
+}
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
@@ -108,7 +113,8 @@ vng_args() {
 	else
 		ARGS+=(--disable-kvm --qemu-opts="-accel tcg,thread=single -smp $SMP $NUMA")
 	fi
-	ARGS+=(--append "oops=panic panic_on_warn=0 tsc=reliable nokaslr
+	# root=: a kernel without block devices does not take the tag's default name
+	ARGS+=(--append "root=/dev/root oops=panic panic_on_warn=0 tsc=reliable nokaslr
 		rcupdate.rcu_cpu_stall_timeout=120 ${APPEND:-}")
 }
 
@@ -151,6 +157,7 @@ verdict() {
 # -------------------------------------------------------------------------
 
 need_tool "$QEMU" timeout
+[ "$COMMAND" != shell ] || [ -t 0 ] || die "a shell needs a terminal"
 [ -x "$VNG" ] || die "virtme-ng is missing, run: make deps"
 [ -e "$IMAGE" ] || die "there is no $CONFIG kernel, run: make kernel CONFIG=$CONFIG"
 TMP=$(mktemp -d "$BUILD/guest.XXXXXX")
@@ -178,11 +185,19 @@ printf '%s\n' "$COMMAND" >"$TMP/command"
 : >"$TMP/output"
 tail -n +1 -s 0.2 -F --pid=$$ "$TMP/output" 2>/dev/null &
 TAIL_PID=$!
-rc=0
+exec 7> >(sed -u 's/\r$//' >"$LOG")
+SED_PID=$!
 timeout -k 5 "$LIMIT" "$VNG" "${ARGS[@]}" --verbose --rwdir="$TMP" \
-	-e "bash $TMP/command >$TMP/output 2>&1 </dev/null; echo \$? >$TMP/rc" </dev/null 2>&1 |
-	sed -u 's/\r$//' >"$LOG" || rc=$?
+	-e "bash $TMP/command >$TMP/output 2>&1 </dev/null; echo \$? >$TMP/rc" \
+	</dev/null >&7 2>&1 7>&- &
+VM_PID=$!
+rc=0
+wait $VM_PID || rc=$?
+VM_PID=
+exec 7>&-
+wait $SED_PID || :
 sleep 0.3
-kill $TAIL_PID
-wait $TAIL_PID 2>/dev/null || :
+kill "$TAIL_PID"
+wait "$TAIL_PID" 2>/dev/null || :
+TAIL_PID=
 verdict $rc

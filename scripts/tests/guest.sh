@@ -7,7 +7,9 @@
 . "$(dirname "$0")/lib.sh"
 
 guest() { "$SELF/scripts/guest.sh" -n guest-tests "$@"; }
-judge() { python3 -B "$SELF/scripts/kunit.py" "$SELF/build/linux" "$DIR/log" "$DIR/dotconfig"; }
+# shellcheck source=scripts/lib.sh
+TREE=$(. "$SELF/scripts/lib.sh" && echo "$TREE")
+judge() { python3 -B "$SELF/scripts/kunit.py" "$TREE" "$DIR/log" "$DIR/dotconfig"; }
 
 says_and_ends() { guest guest 'nproc; echo end' && grep -qx end "$DIR/out" && grep -qx 2 "$DIR/out"; }
 CPUS=2 ok "guest: output and success of a command come back" says_and_ends
