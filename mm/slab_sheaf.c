@@ -89,9 +89,10 @@
  */
 #define BARN_MIN_SHEAVES	10
 
-/* A sheaf of the largest size that is still a single page allocation. */
+/* What the largest object that comes from a slab has room for. */
 #define SHEAF_MAX_CAPACITY						\
-	((KMALLOC_MAX_SIZE - sizeof(struct slab_sheaf)) / sizeof(void *))
+	((unsigned int)((KMALLOC_MAX_CACHE_SIZE -			\
+			 sizeof(struct slab_sheaf)) / sizeof(void *)))
 
 /*
  * Stands for a sheaf that is not there. It is empty, and it is full, and nobody
@@ -107,7 +108,7 @@ static int __init setup_sheaf_capacity(char *str)
 	unsigned int capacity;
 
 	if (kstrtouint(str, 0, &capacity) || capacity > SHEAF_MAX_CAPACITY) {
-		pr_err("slab_sheaf_capacity=%s: not a number from 0 to %zu, ignored\n",
+		pr_err("slab_sheaf_capacity=%s: not a number from 0 to %u, ignored\n",
 		       str, SHEAF_MAX_CAPACITY);
 		return 1;
 	}
@@ -543,6 +544,16 @@ static void flush_barn(struct kmem_cache *s, struct node_barn *barn)
 		release_sheaf(s, sheaf);
 }
 
+static bool node_has_online_cpu(int node)
+{
+	unsigned int cpu;
+
+	for_each_online_cpu(cpu)
+		if (cpu_to_node(cpu) == node)
+			return true;
+	return false;
+}
+
 /**
  * sheaves_cpu_dead - empty the sheaves of a CPU that is offline
  * @s: The cache.
@@ -553,11 +564,17 @@ static void flush_barn(struct kmem_cache *s, struct node_barn *barn)
 void sheaves_cpu_dead(struct kmem_cache *s, unsigned int cpu)
 {
 	struct slub_percpu_sheaves *pcs = per_cpu_ptr(s->cpu_sheaves, cpu);
+	int node = cpu_to_node(cpu);
 
 	release_sheaf(s, pcs->main);
 	release_sheaf(s, pcs->spare);
 	pcs->main = slab_no_sheaf;
 	pcs->spare = NULL;
+
+	/* A barn that no CPU would look into any more is emptied as well. */
+	if (s->barns && node != NUMA_NO_NODE && s->barns[node] &&
+	    !node_has_online_cpu(node))
+		flush_barn(s, s->barns[node]);
 }
 
 static void flush_this_cpu(struct kmem_cache *s)
@@ -753,8 +770,8 @@ int sheaves_prepare_node(struct kmem_cache *s, int node)
 		return 0;
 	}
 
-	/* The memory of a node that comes online is not there yet. */
-	barn = kzalloc(sizeof(*barn), GFP_KERNEL);
+	/* Falls back to other nodes if this one has no memory, or not yet. */
+	barn = kzalloc_node(sizeof(*barn), GFP_KERNEL, node);
 	if (!barn)
 		return -ENOMEM;
 	barn_init(barn, limit, limit);
@@ -777,7 +794,8 @@ int sheaves_create(struct kmem_cache *s)
 	BUILD_BUG_ON(PERCPU_DYNAMIC_EARLY_SIZE <
 		     NR_KMALLOC_TYPES * KMALLOC_SHIFT_HIGH *
 		     (sizeof(struct slub_percpu_sheaves) +
-		      NR_SLUB_STAT_ITEMS * sizeof(unsigned int)));
+		      IS_ENABLED(CONFIG_SLUB_STATS) * NR_SLUB_STAT_ITEMS *
+		      sizeof(unsigned int)));
 
 	s->cpu_sheaves = alloc_percpu(struct slub_percpu_sheaves);
 	if (!s->cpu_sheaves)
