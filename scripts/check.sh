@@ -112,6 +112,7 @@ boots_debug() {
 
 check "lint scripts" "$SCRIPTS/lint.sh" scripts || :
 tap tree-tests tree.sh
+tap series-tests series.sh
 check "series by git am" "$SCRIPTS/series.sh" || :
 check "lint maintainers" "$SCRIPTS/lint.sh" maintainers || :
 kernel guest boots_guest

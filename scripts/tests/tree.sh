@@ -163,6 +163,18 @@ fixup() {
 }
 ok "refresh: a fixup! commit is squashed" fixup
 
+edit_on_fixup() {
+	echo 'int top;' >>"$LINUX/mm/slab_barn.c"
+	lgit commit -qam 'fixup! mm: add the barn'
+	echo 'int edit;' >>"$LINUX/mm/slab_barn.c"
+	refresh >"$DIR/said" &&
+	grep -q 'folding mm/slab_barn.c into .*("mm: add the barn")' "$DIR/said" &&
+	grep -qx 'int edit;' "$REPO/mm/slab_barn.c" &&
+	[ "$(lgit log --format=%s base..HEAD | wc -l)" -eq 3 ] &&
+	[ -z "$(lgit status --porcelain)" ]
+}
+ok "refresh: an edit on top of a fixup! commit finds the commit" edit_on_fixup
+
 later_change() {
 	echo 'int sheaf2;' >>"$LINUX/mm/slab_sheaf.c"
 	sed -i '10s/.*/line 10 too/' "$LINUX/mm/slub.c"

@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Tests of make series on a small fake kernel. Needs git; prints TAP.
+
+. "$(dirname "$0")/lib.sh"
+
+series() { "$REPO/scripts/series.sh"; }
+
+fake_repo
+refused "series: without a cover letter" 'patches/cover-letter.txt is missing' series
+
+printf 'mm: barns for all\n\nWhy and how.\n' >"$REPO/patches/cover-letter.txt"
+mails() {
+	local out cover
+
+	series || return 1
+	out=${LINUX%/linux}/series
+	cover=$(cat "$out/0000-cover-letter.txt")
+	[ "$(cd "$out" && echo *.patch)" = '0001-mm-add-the-barn.patch 0002-mm-use-the-barn.patch' ] &&
+	[[ "$cover" == *'Subject: [PATCH 6.12 0/2] mm: barns for all'* ]] &&
+	[[ "$cover" == *'Why and how.'* ]] && [[ "$cover" != *'HERE ***'* ]] &&
+	grep -q '^+int barn;' "$out/0001-mm-add-the-barn.patch" &&
+	[ "$(lgit worktree list | wc -l)" -eq 1 ] &&
+	[ -z "$(find "${LINUX%/linux}" -maxdepth 1 -name 'series.*')" ]
+}
+ok "series: mails with new files, and a cover letter" mails
+
+by_hand() {
+	git clone -q -b base "$LINUX" "$DIR/plain" &&
+	git -C "$DIR/plain" config user.name A && git -C "$DIR/plain" config user.email a@example.org &&
+	git -C "$DIR/plain" am -q "${LINUX%/linux}"/series/*.patch &&
+	[ "$(git -C "$DIR/plain" rev-parse 'HEAD^{tree}')" = "$(lgit rev-parse 'HEAD^{tree}')" ]
+}
+ok "series: git am makes the same tree of a plain one" by_hand
+
+git -C "$DIR/plain" reset -q --hard HEAD~2
+before=$(git -C "$DIR/plain" rev-parse HEAD)
+AM_TO=$DIR/plain ok "series: AM_TO= tries another tree" series
+untouched() { [ "$before" = "$(git -C "$DIR/plain" rev-parse HEAD)" ] && [ -z "$(git -C "$DIR/plain" status --porcelain)" ]; }
+ok "series: and leaves it alone" untouched
+sed -i '30s/.*/line 30 is ours/' "$DIR/plain/mm/slub.c"
+git -C "$DIR/plain" commit -qam ours
+AM_TO=$DIR/plain refused "series: AM_TO= a tree that does not take it" \
+	'git am does not take the series on .*/plain: .*patch failed: mm/slub.c' series
