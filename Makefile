@@ -38,13 +38,13 @@ shell: kernel ## an interactive shell in the booted guest
 boot: kernel ## boot a kernel (CONFIG=guest) and judge its KUnit suites
 	@$(S)/boot.sh $(CONFIG)
 
-check: tree ## all tests, as CI runs them
+check: checkdeps tree ## all tests, as CI runs them
 	@$(S)/check.sh
 
 bisect: tree ## build, boot and KUnit-test every commit of the series
 	@$(S)/bisect.sh
 
-lint: tree ## checkpatch, W=1, sparse, shellcheck
+lint: checkdeps tree ## checkpatch, W=1, sparse, shellcheck
 	@$(S)/lint.sh
 
 series: tree ## the series as mails with a cover letter, in build/series (AM_TO=DIR tries them there)
@@ -56,7 +56,10 @@ refresh: ## bring edits and commits of build/linux back into patches/ and the ne
 deps: ## install the Debian packages that are missing
 	@$(S)/deps.sh
 
+checkdeps:
+	@$(S)/deps.sh check
+
 clean: ## remove what was built; downloads stay
 	@$(S)/clean.sh
 
-.PHONY: help tree keep kernel run shell boot check bisect lint series refresh deps clean
+.PHONY: help tree keep kernel run shell boot check bisect lint series refresh deps checkdeps clean

@@ -1,25 +1,32 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Install the Debian packages that the build, the guest and the tests need, and
-# virtme-ng into build/venv. Needs root or sudo when something is missing;
-# prints a line per thing installed, nothing when all is there.
+# deps.sh [check]: install the Debian packages that the build and the guest need,
+# with `check' also those of the tests, and virtme-ng into build/venv. Needs root
+# or sudo when something is missing; prints a line per thing installed, nothing
+# when all is there.
 
 . "$(dirname "$0")/lib.sh"
 
 PACKAGES="
-	bc bison build-essential ca-certificates ccache codespell cpio flex git kmod
-	libelf-dev libssl-dev linux-source-6.12 perl procps python3
-	python3-git python3-ply python3-venv qemu-system-x86 shellcheck sparse util-linux xz-utils
+	bc bison build-essential ca-certificates ccache cpio flex git kmod libelf-dev
+	libssl-dev linux-source-6.12 perl procps python3 python3-venv qemu-system-x86
+	util-linux xz-utils
 "
+CHECK_PACKAGES="codespell python3-git python3-ply shellcheck sparse"
 VNG=virtme-ng==1.42
 
-missing() {
-	local p
+case ${1:-} in
+'') ;;
+check) PACKAGES+=$CHECK_PACKAGES ;;
+*) die "usage: deps.sh [check]" ;;
+esac
 
-	for p in $PACKAGES; do
-		[ "$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null)" = installed ] || echo "$p"
-	done
+missing() {
+	# shellcheck disable=SC2086 # a list of words
+	comm -23 <(printf '%s\n' $PACKAGES | sort) \
+		<(dpkg-query -W -f '${Package} ${db:Status-Status}\n' $PACKAGES 2>/dev/null |
+			sed -n 's/ installed$//p' | sort -u)
 }
 
 as_root() {

@@ -57,17 +57,15 @@ die() {
 # Paths in messages are relative to the repository.
 rel() { printf '%s' "${1#"$ROOT"/}"; }
 
-# run_logged LOG COMMAND...: everything goes to LOG; on failure its end is shown.
+# run_logged LOG COMMAND...: everything goes to LOG; on failure its end is shown,
+# and the caller says what failed.
 run_logged() {
 	local log=$1 rc=0
 
 	shift
 	mkdir -p "${log%/*}"
 	"$@" >"$log" 2>&1 </dev/null || rc=$?
-	if [ $rc -ne 0 ]; then
-		tail -n 20 "$log" | sed 's/^/  | /' >&2
-		printf 'error: %s failed (%d), see %s\n' "${1##*/}" $rc "$(rel "$log")" >&2
-	fi
+	[ $rc -eq 0 ] || tail -n 20 "$log" | sed 's/^/  | /' >&2
 	return $rc
 }
 

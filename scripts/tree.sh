@@ -103,7 +103,8 @@ import_base() {
 	copy_base "$TMP" || die "cannot unpack $name into $(rel "$TMP")"
 	check_base "$TMP" "$name"
 	commit_base "$want"
-	rm -rf "$TREE"
+	# the second work tree belongs to the first
+	rm -rf "$TREE" "$OUT/side"
 	mv "$TMP" "$TREE"
 	TMP=
 }
