@@ -97,7 +97,8 @@ compile() {
 		die "the $CONFIG kernel does not build, see $(rel "$LOG")"
 	fi
 	MAKE_PID=
-	[ -e "$O/.compiled" ] || compiled >"$O/.compiled"
+	# what a build of all files compiles, for the next one's progress
+	[ "$(compiled)" -lt $((${want:-0} / 2)) ] || compiled >"$O/.compiled"
 }
 
 need_tool make gcc flex bison bc ccache perl

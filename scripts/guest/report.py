@@ -128,6 +128,10 @@ def table():
 
 def main():
     load()
+    if not os.path.isdir(SLAB):
+        print(f"Linux  {platform.release()}, no {SLAB}")
+        print(f"Guest  {topology()}")
+        return 0
     has = any(counter(c, "sheaf_capacity") for c in caches())
     print(f"Linux  {platform.release()}, {'sheaves' if has else 'no sheaves'}")
     print(f"Guest  {topology()}")
