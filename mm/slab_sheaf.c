@@ -89,9 +89,9 @@
  */
 #define BARN_MIN_SHEAVES	10
 
-/* What the largest object that comes from a slab has room for. */
+/* What the largest piece of memory that can be allocated has room for. */
 #define SHEAF_MAX_CAPACITY						\
-	((unsigned int)((KMALLOC_MAX_CACHE_SIZE -			\
+	((unsigned int)((KMALLOC_MAX_SIZE -				\
 			 sizeof(struct slab_sheaf)) / sizeof(void *)))
 
 /*
