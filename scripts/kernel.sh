@@ -22,6 +22,8 @@ MAKE_PID=
 
 export CCACHE_DIR=${CCACHE_DIR:-$BUILD/ccache} CCACHE_BASEDIR=${CCACHE_BASEDIR:-$OUT}
 export CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-5G} CCACHE_COMPILERCHECK=content
+# The compiler lists the headers anyway: no run of the preprocessor for that.
+export CCACHE_DEPEND=1
 # Nothing of the date, the machine or the tree's git state goes into the image.
 export KBUILD_BUILD_TIMESTAMP=@0 KBUILD_BUILD_USER=sheaves KBUILD_BUILD_HOST=sheaves
 export KBUILD_BUILD_VERSION=1
