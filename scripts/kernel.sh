@@ -104,7 +104,7 @@ compile() {
 }
 
 need_tool make gcc flex bison bc ccache perl
-[ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
+[ -e "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
 lock "obj-$CONFIG"
 [ -e "$O/vmlinux" ] || need_space "$OUT" "${NEED_GB:-2}" "a kernel build"
 mkdir -p "$O" "$LOGS"

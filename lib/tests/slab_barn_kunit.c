@@ -421,11 +421,12 @@ static void barn_leaves_sheaves_alone(struct kunit *test)
 {
 	const size_t from = offsetof(struct slab_sheaf, cache);
 	struct node_barn *barn = the_barn(test);
-	struct slab_sheaf before[2], *offer;
+	char before[2][sizeof(struct slab_sheaf)];
+	struct slab_sheaf *offer;
 	unsigned int i;
 
 	for (i = 0; i < 2; i++)
-		before[i] = *sheaf(test, i);
+		memcpy(before[i], sheaf(test, i), sizeof(before[i]));
 	put_full(test, 0, 1);
 	put_empty(test, 1, 1);
 	offer = barn_get_empty(barn);
@@ -435,7 +436,7 @@ static void barn_leaves_sheaves_alone(struct kunit *test)
 	expect_barn(test, 1, 0);
 	for (i = 0; i < 2; i++)
 		KUNIT_EXPECT_MEMEQ(test, (char *)sheaf(test, i) + from,
-				   (char *)&before[i] + from, sizeof(before[i]) - from);
+				   before[i] + from, sizeof(before[i]) - from);
 }
 
 /*
