@@ -163,7 +163,7 @@ need_tool "$QEMU" timeout
 TMP=$(mktemp -d "$BUILD/guest.XXXXXX")
 if [ -n "${CPUS:-}" ]; then flat_topology; else TOPOLOGY=${TOPOLOGY:-4cpu} && topology; fi
 [ -n "$NAME" ] || NAME=guest-$CONFIG-${CPUS:-$TOPOLOGY}
-[ -n "$LIMIT" ] || case $CONFIG in debug | rt) LIMIT=900 ;; *) LIMIT=400 ;; esac
+[ -n "$LIMIT" ] || case $CONFIG in debug | rt) LIMIT=1500 ;; *) LIMIT=400 ;; esac
 LOG=$LOGS/$NAME.log
 mkdir -p "$LOGS"
 accel
