@@ -115,7 +115,7 @@ boots_tiny() { boot tiny 1cpu TOPOLOGY=1cpu; }
 boots_rt() { boot rt 4cpu TOPOLOGY=4cpu; }
 boots_debug() {
 	boot debug 4cpu TOPOLOGY=4cpu
-	boot debug 2node TOPOLOGY=2node
+	boot debug memoryless TOPOLOGY=memoryless
 }
 
 [ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
