@@ -1,0 +1,1105 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Microbenchmarks of the slab allocator
+ *
+ * One source for every kernel that is to be compared: it uses nothing that
+ * Linux 6.12 or 7.2 lacks, and no interface of any one implementation. What the
+ * allocator counts is read from /sys/kernel/slab, as far as it is there.
+ *
+ * Each case is warmed up by a round that is not reported. Each round after it
+ * gives one line, which begins with "slab_bench:" and goes on as JSON:
+ *
+ *   group, case, round: what was measured.
+ *   objects: how many objects were allocated and freed, or only one of both
+ *	      where the group says so.
+ *   ns: what this took, in nanoseconds for all objects. If the guest counts
+ *	 instructions (QEMU's -icount shift=0) this is the number of instructions.
+ *   counters: the counters of the cache that have changed, and by how much.
+ *
+ * Load the module with groups=... to choose among the groups, and with rounds=...
+ * to say how many rounds there shall be. The accounted cases charge the cgroup
+ * /slab_bench, and are skipped if there is no such cgroup.
+ *
+ * No case fails for being slow. A case fails if an object is lost, is handed out
+ * twice, or could not be had.
+ */
+
+#include <kunit/test.h>
+#include <linux/atomic.h>
+#include <linux/cgroup.h>
+#include <linux/completion.h>
+#include <linux/cpu.h>
+#include <linux/err.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/kthread.h>
+#include <linux/ktime.h>
+#include <linux/memcontrol.h>
+#include <linux/mempool.h>
+#include <linux/module.h>
+#include <linux/mount.h>
+#include <linux/nodemask.h>
+#include <linux/prandom.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/tick.h>
+#include <linux/topology.h>
+#include <linux/vmalloc.h>
+
+static char *groups = "all";
+module_param(groups, charp, 0444);
+MODULE_PARM_DESC(groups, "Comma separated groups to run (default: all)");
+
+static unsigned int rounds = 5;
+module_param(rounds, uint, 0444);
+MODULE_PARM_DESC(rounds, "How many rounds of each case are reported (default: 5)");
+
+static unsigned int objects = 10000;
+module_param(objects, uint, 0444);
+MODULE_PARM_DESC(objects, "About how many objects a round allocates (default: 10000)");
+
+#define CACHE_NAME	"slab_bench"
+#define MAX_BATCH	1000U
+#define MAX_CPUS	64
+#define IN_FLIGHT	128	/* a power of 2 */
+
+/*
+ * Counters
+ */
+
+static const char * const counter_names[] = {
+	"alloc_fastpath", "alloc_slowpath", "free_fastpath", "free_slowpath",
+	"sheaf_alloc", "sheaf_free", "sheaf_refill", "sheaf_flush",
+	"barn_get", "barn_get_fail", "barn_put", "barn_put_fail",
+	"free_rcu_sheaf", "free_rcu_sheaf_fail", "list_lock",
+	"alloc_slab", "free_slab", "alloc_from_partial", "alloc_refill",
+	"free_add_partial", "free_remove_partial", "cpuslab_flush",
+	"cpu_partial_alloc", "cpu_partial_free", "cpu_partial_drain",
+};
+
+struct bench {
+	struct kunit *test;
+	const char *group;
+	const char *name;
+	const char *cache_name;		/* whose counters are read */
+	struct kmem_cache *cache;
+	struct vfsmount *sysfs;
+	void **p;			/* MAX_BATCH objects */
+	unsigned int *order;		/* in which they are freed */
+	u64 before[ARRAY_SIZE(counter_names)];
+	u64 nr;				/* objects of a round */
+	u64 ns;
+};
+
+/* The number at the start of a file, or 0 if there is no such file. */
+static u64 read_number(struct bench *b, const char *file)
+{
+	struct path root = { .mnt = b->sysfs, .dentry = b->sysfs->mnt_root };
+	char path[80], *buf;
+	struct file *f;
+	loff_t pos = 0;
+	u64 value = 0;
+
+	snprintf(path, sizeof(path), "kernel/slab/%s/%s", b->cache_name, file);
+	f = file_open_root(&root, path, O_RDONLY, 0);
+	if (IS_ERR(f))
+		return 0;
+	buf = vzalloc(PAGE_SIZE + 1);
+	if (buf && (kernel_read(f, buf, PAGE_SIZE, &pos) <= 0 ||
+		    sscanf(buf, "%llu", &value) != 1))
+		value = 0;
+	vfree(buf);
+	fput(f);
+	return value;
+}
+
+static void read_counters(struct bench *b, u64 *values)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(counter_names); i++)
+		values[i] = read_number(b, counter_names[i]);
+}
+
+static void report(struct bench *b, unsigned int round)
+{
+	u64 after[ARRAY_SIZE(counter_names)];
+	const char *comma = "";
+	char line[800];
+	size_t len;
+	unsigned int i;
+
+	read_counters(b, after);
+	len = scnprintf(line, sizeof(line),
+			"{\"group\":\"%s\",\"case\":\"%s\",\"round\":%u,\"objects\":%llu,\"ns\":%llu,\"counters\":{",
+			b->group, b->name, round, b->nr, b->ns);
+	for (i = 0; i < ARRAY_SIZE(counter_names); i++) {
+		if (after[i] == b->before[i])
+			continue;
+		len += scnprintf(line + len, sizeof(line) - len, "%s\"%s\":%lld",
+				 comma, counter_names[i],
+				 (s64)(after[i] - b->before[i]));
+		comma = ",";
+	}
+	pr_info("slab_bench: %s}}\n", line);
+}
+
+/*
+ * What all cases share
+ */
+
+static bool selected(const char *group)
+{
+	size_t len = strlen(group);
+	const char *p;
+
+	if (!strcmp(groups, "all"))
+		return true;
+	for (p = groups; p; p = strchr(p, ',')) {
+		if (*p == ',')
+			p++;
+		if (!strncmp(p, group, len) && (!p[len] || p[len] == ','))
+			return true;
+	}
+	return false;
+}
+
+static void put_cache(void *cache)
+{
+	kmem_cache_destroy(cache);
+}
+
+static void put_sysfs(void *mnt)
+{
+	kern_unmount(mnt);
+}
+
+static void put_memory(void *p)
+{
+	vfree(p);
+}
+
+static void *get_memory(struct kunit *test, size_t size)
+{
+	void *p = vzalloc(size);
+
+	KUNIT_ASSERT_NOT_NULL(test, p);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, put_memory, p));
+	return p;
+}
+
+static struct vfsmount *get_sysfs(struct kunit *test)
+{
+	struct file_system_type *type = get_fs_type("sysfs");
+	struct vfsmount *mnt;
+
+	KUNIT_ASSERT_NOT_NULL(test, type);
+	mnt = kern_mount(type);
+	module_put(type->owner);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(mnt));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, put_sysfs, mnt));
+	return mnt;
+}
+
+static struct bench *bench_start(struct kunit *test, const char *group,
+				 const char *name)
+{
+	struct bench *b;
+	unsigned int i;
+
+	if (!selected(group))
+		kunit_skip(test, "group %s is not chosen", group);
+
+	b = get_memory(test, sizeof(*b));
+	b->test = test;
+	b->group = group;
+	b->name = name;
+	b->cache_name = CACHE_NAME;
+	b->p = get_memory(test, MAX_BATCH * sizeof(*b->p));
+	b->order = get_memory(test, MAX_BATCH * sizeof(*b->order));
+	for (i = 0; i < MAX_BATCH; i++)
+		b->order[i] = i;
+	b->sysfs = get_sysfs(test);
+	return b;
+}
+
+static void bench_cache(struct bench *b, unsigned int size, slab_flags_t flags)
+{
+	b->cache = kmem_cache_create(CACHE_NAME, size, 0, flags | SLAB_NO_MERGE,
+				     NULL);
+	KUNIT_ASSERT_NOT_NULL(b->test, b->cache);
+	KUNIT_ASSERT_EQ(b->test, 0,
+			kunit_add_action_or_reset(b->test, put_cache, b->cache));
+}
+
+/* run() sets b->nr and b->ns, and leaves no object allocated. */
+static void bench_rounds(struct bench *b, void (*run)(struct bench *b, void *arg),
+			 void *arg)
+{
+	unsigned int round;
+
+	run(b, arg);
+	for (round = 0; round < rounds; round++) {
+		read_counters(b, b->before);
+		run(b, arg);
+		KUNIT_ASSERT_GT(b->test, b->nr, 0);
+		report(b, round);
+	}
+}
+
+static void shuffle(struct bench *b, unsigned int batch)
+{
+	struct rnd_state rnd;
+	unsigned int i, j;
+
+	prandom_seed_state(&rnd, 42);
+	for (i = batch - 1; i > 0; i--) {
+		j = prandom_u32_state(&rnd) % (i + 1);
+		swap(b->order[i], b->order[j]);
+	}
+}
+
+/*
+ * Whether all objects are there, and no two of them are the same. Time is only
+ * taken around what is measured, so this may take long.
+ */
+static bool objects_are_good(struct bench *b, unsigned int nr)
+{
+	unsigned int bad = 0;
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		if (!b->p[i])
+			return false;
+		*(void **)b->p[i] = NULL;
+	}
+	for (i = 0; i < nr; i++) {
+		bad += !!*(void **)b->p[i];
+		*(void **)b->p[i] = b->p[i];
+	}
+	return !bad;
+}
+
+/*
+ * One thread: a batch is allocated, then freed, in order or shuffled
+ */
+
+struct one_thread {
+	const char *name;
+	unsigned int size;
+	unsigned int batch;
+	bool shuffled;
+	bool accounted;
+};
+
+#define ONE(_size, _batch, _shuffled, _accounted, _text) {		\
+	.name = "size=" #_size " batch=" #_batch _text,			\
+	.size = _size,							\
+	.batch = _batch,						\
+	.shuffled = _shuffled,						\
+	.accounted = _accounted,					\
+}
+
+#define ONE_BATCHES(_size, _accounted, _text)				\
+	ONE(_size, 1, false, _accounted, _text),			\
+	ONE(_size, 10, false, _accounted, _text),			\
+	ONE(_size, 100, false, _accounted, _text),			\
+	ONE(_size, 1000, false, _accounted, _text),			\
+	ONE(_size, 10, true, _accounted, " shuffled" _text),		\
+	ONE(_size, 100, true, _accounted, " shuffled" _text),		\
+	ONE(_size, 1000, true, _accounted, " shuffled" _text)
+
+static const struct one_thread one_thread_cases[] = {
+	ONE_BATCHES(64, false, ""),
+	ONE_BATCHES(256, false, ""),
+	ONE_BATCHES(1024, false, ""),
+	ONE_BATCHES(4096, false, ""),
+	ONE_BATCHES(64, true, " accounted"),
+	ONE_BATCHES(256, true, " accounted"),
+	ONE_BATCHES(1024, true, " accounted"),
+	ONE_BATCHES(4096, true, " accounted"),
+};
+
+KUNIT_ARRAY_PARAM_DESC(one_thread, one_thread_cases, name);
+
+static void one_thread_run(struct bench *b, void *arg)
+{
+	const struct one_thread *c = arg;
+	unsigned int loops = objects / c->batch ?: 1;
+	struct kmem_cache *s = b->cache;
+	unsigned int loop, i;
+	u64 start;
+
+	start = ktime_get_ns();
+	for (loop = 0; loop < loops; loop++) {
+		for (i = 0; i < c->batch; i++)
+			b->p[i] = kmem_cache_alloc(s, GFP_KERNEL);
+		for (i = 0; i < c->batch; i++)
+			kmem_cache_free(s, b->p[b->order[i]]);
+	}
+	b->ns = ktime_get_ns() - start;
+	b->nr = (u64)loops * c->batch;
+}
+
+#ifdef CONFIG_MEMCG
+static void put_memcg(void *css)
+{
+	css_put(css);
+}
+
+static struct mem_cgroup *get_memcg(struct kunit *test)
+{
+	struct cgroup_subsys_state *css;
+	struct cgroup *cgroup;
+
+	cgroup = cgroup_get_from_path("/" CACHE_NAME);
+	if (IS_ERR(cgroup))
+		kunit_skip(test, "there is no cgroup /" CACHE_NAME);
+	css = cgroup_get_e_css(cgroup, &memory_cgrp_subsys);
+	cgroup_put(cgroup);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, put_memcg, css));
+	if (!css->parent)
+		kunit_skip(test, "the cgroup /" CACHE_NAME " has no memory controller");
+	return mem_cgroup_from_css(css);
+}
+#else
+static struct mem_cgroup *get_memcg(struct kunit *test)
+{
+	kunit_skip(test, "this kernel has no memory cgroups");
+}
+#endif
+
+/* Before anything is measured: does the cache work at all? */
+static void check_cache(struct bench *b)
+{
+	unsigned int i;
+	bool good;
+
+	for (i = 0; i < MAX_BATCH; i++)
+		b->p[i] = kmem_cache_alloc(b->cache, GFP_KERNEL);
+	good = objects_are_good(b, MAX_BATCH);
+	for (i = 0; i < MAX_BATCH; i++)
+		if (b->p[i])
+			kmem_cache_free(b->cache, b->p[i]);
+	KUNIT_ASSERT_TRUE(b->test, good);
+}
+
+static void one_thread(struct kunit *test)
+{
+	const struct one_thread *c = test->param_value;
+	struct bench *b = bench_start(test, "one_thread", c->name);
+	struct mem_cgroup *old = NULL;
+
+	bench_cache(b, c->size, c->accounted ? SLAB_ACCOUNT : 0);
+	check_cache(b);
+	if (c->shuffled)
+		shuffle(b, c->batch);
+	if (c->accounted)
+		old = set_active_memcg(get_memcg(test));
+	bench_rounds(b, one_thread_run, (void *)c);
+	if (c->accounted)
+		set_active_memcg(old);
+}
+
+/*
+ * Bulk: so many objects by one call, and freed by one call
+ */
+
+struct bulk {
+	const char *name;
+	unsigned int size;
+	unsigned int batch;
+};
+
+#define BULK(_size, _batch) {						\
+	.name = "size=" #_size " batch=" #_batch,			\
+	.size = _size,							\
+	.batch = _batch,						\
+}
+
+static const struct bulk bulk_cases[] = {
+	BULK(64, 16), BULK(64, 64), BULK(64, 512),
+	BULK(256, 16), BULK(256, 64), BULK(256, 512),
+	BULK(1024, 16), BULK(1024, 64), BULK(1024, 512),
+};
+
+KUNIT_ARRAY_PARAM_DESC(bulk, bulk_cases, name);
+
+static void bulk_run(struct bench *b, void *arg)
+{
+	const struct bulk *c = arg;
+	unsigned int loops = objects / c->batch ?: 1;
+	unsigned int loop, got = c->batch;
+	u64 start;
+
+	start = ktime_get_ns();
+	for (loop = 0; loop < loops && got; loop++) {
+		got = kmem_cache_alloc_bulk(b->cache, GFP_KERNEL, c->batch, b->p);
+		if (got)
+			kmem_cache_free_bulk(b->cache, got, b->p);
+	}
+	b->ns = ktime_get_ns() - start;
+	b->nr = (u64)loops * c->batch;
+	KUNIT_ASSERT_EQ(b->test, got, c->batch);
+}
+
+static void bulk(struct kunit *test)
+{
+	const struct bulk *c = test->param_value;
+	struct bench *b = bench_start(test, "bulk", c->name);
+
+	bench_cache(b, c->size, 0);
+	check_cache(b);
+	bench_rounds(b, bulk_run, (void *)c);
+}
+
+/*
+ * Fresh slabs: what it takes to allocate all objects of a new slab. Only the
+ * allocation is measured.
+ */
+
+struct fresh {
+	const char *name;
+	unsigned int size;
+	bool bulk;
+};
+
+#define FRESH(_size, _bulk, _text) {					\
+	.name = "size=" #_size _text,					\
+	.size = _size,							\
+	.bulk = _bulk,							\
+}
+
+static const struct fresh fresh_cases[] = {
+	FRESH(64, false, ""), FRESH(64, true, " bulk"),
+	FRESH(256, false, ""), FRESH(256, true, " bulk"),
+	FRESH(1024, false, ""), FRESH(1024, true, " bulk"),
+	FRESH(4096, false, ""), FRESH(4096, true, " bulk"),
+};
+
+KUNIT_ARRAY_PARAM_DESC(fresh, fresh_cases, name);
+
+static void fresh_run(struct bench *b, void *arg)
+{
+	const struct fresh *c = arg;
+	unsigned int per_slab = read_number(b, "objs_per_slab");
+	unsigned int slabs, slab, i, nr, got = per_slab;
+	u64 start;
+
+	KUNIT_ASSERT_GT(b->test, per_slab, 0);
+	KUNIT_ASSERT_LE(b->test, per_slab, MAX_BATCH);
+	slabs = MAX_BATCH / per_slab;
+	kmem_cache_shrink(b->cache);
+
+	start = ktime_get_ns();
+	for (slab = 0; slab < slabs; slab++) {
+		void **p = b->p + slab * per_slab;
+
+		if (c->bulk) {
+			got = kmem_cache_alloc_bulk(b->cache, GFP_KERNEL,
+						    per_slab, p);
+			if (!got)
+				break;
+			continue;
+		}
+		for (i = 0; i < per_slab; i++)
+			p[i] = kmem_cache_alloc(b->cache, GFP_KERNEL);
+	}
+	b->ns = ktime_get_ns() - start;
+
+	nr = slab * per_slab;
+	b->nr = nr;
+	for (i = 0; i < nr; i++)
+		if (b->p[i])
+			kmem_cache_free(b->cache, b->p[i]);
+	KUNIT_ASSERT_EQ(b->test, slab, slabs);
+}
+
+static void fresh(struct kunit *test)
+{
+	const struct fresh *c = test->param_value;
+	struct bench *b = bench_start(test, "fresh", c->name);
+
+	bench_cache(b, c->size, 0);
+	check_cache(b);
+	bench_rounds(b, fresh_run, (void *)c);
+}
+
+/*
+ * kmalloc() and kfree(), of sizes that the compiler does not know
+ */
+
+struct kmalloc_case {
+	const char *name;
+	const char *cache_name;
+	unsigned int size;
+	unsigned int batch;
+};
+
+#define KMALLOC(_size, _cache, _batch) {				\
+	.name = "size=" #_size " batch=" #_batch,			\
+	.cache_name = "kmalloc-" _cache,				\
+	.size = _size,							\
+	.batch = _batch,						\
+}
+
+static const struct kmalloc_case kmalloc_cases[] = {
+	KMALLOC(64, "64", 1), KMALLOC(64, "64", 100),
+	KMALLOC(256, "256", 1), KMALLOC(256, "256", 100),
+	KMALLOC(1024, "1k", 1), KMALLOC(1024, "1k", 100),
+	KMALLOC(4096, "4k", 1), KMALLOC(4096, "4k", 100),
+};
+
+KUNIT_ARRAY_PARAM_DESC(kmalloc_, kmalloc_cases, name);
+
+static void kmalloc_run(struct bench *b, void *arg)
+{
+	const struct kmalloc_case *c = arg;
+	unsigned int loops = objects / c->batch;
+	unsigned int size = READ_ONCE(c->size);
+	unsigned int loop, i;
+	u64 start;
+
+	start = ktime_get_ns();
+	for (loop = 0; loop < loops; loop++) {
+		for (i = 0; i < c->batch; i++)
+			b->p[i] = kmalloc(size, GFP_KERNEL);
+		for (i = 0; i < c->batch; i++)
+			kfree(b->p[i]);
+	}
+	b->ns = ktime_get_ns() - start;
+	b->nr = (u64)loops * c->batch;
+}
+
+static void kmalloc_test(struct kunit *test)
+{
+	const struct kmalloc_case *c = test->param_value;
+	struct bench *b = bench_start(test, "kmalloc", c->name);
+	unsigned int i;
+	bool good;
+
+	b->cache_name = c->cache_name;
+	for (i = 0; i < c->batch; i++)
+		b->p[i] = kmalloc(c->size, GFP_KERNEL);
+	good = objects_are_good(b, c->batch);
+	for (i = 0; i < c->batch; i++)
+		kfree(b->p[i]);
+	KUNIT_ASSERT_TRUE(test, good);
+	bench_rounds(b, kmalloc_run, (void *)c);
+}
+
+/*
+ * kfree_rcu(): the loop of calls alone, and all that comes of it
+ */
+
+struct rcu_object {
+	struct rcu_head rcu;
+	char rest[256 - sizeof(struct rcu_head)];
+};
+
+struct rcu_case {
+	const char *name;
+	bool whole;
+};
+
+static const struct rcu_case rcu_cases[] = {
+	{ .name = "size=256 calls", .whole = false },
+	{ .name = "size=256 calls and reclaim", .whole = true },
+};
+
+KUNIT_ARRAY_PARAM_DESC(rcu, rcu_cases, name);
+
+static void drain_rcu(void)
+{
+	kvfree_rcu_barrier();
+	rcu_barrier();
+}
+
+static void rcu_calls_run(struct bench *b, void *arg)
+{
+	unsigned int loops = objects / MAX_BATCH ?: 1;
+	unsigned int loop, i, nr;
+	u64 start;
+
+	b->ns = 0;
+	b->nr = 0;
+	for (loop = 0; loop < loops; loop++) {
+		for (nr = 0; nr < MAX_BATCH; nr++) {
+			b->p[nr] = kmem_cache_alloc(b->cache, GFP_KERNEL);
+			if (!b->p[nr])
+				break;
+		}
+		start = ktime_get_ns();
+		for (i = 0; i < nr; i++) {
+			struct rcu_object *o = b->p[i];
+
+			kfree_rcu(o, rcu);
+		}
+		b->ns += ktime_get_ns() - start;
+		b->nr += nr;
+		drain_rcu();
+		KUNIT_ASSERT_EQ(b->test, nr, MAX_BATCH);
+	}
+}
+
+/* The time that this CPU did nothing is not taken into account. */
+static void rcu_whole_run(struct bench *b, void *arg)
+{
+	unsigned int nr = 20 * objects;
+	unsigned int i;
+	u64 start, idle, wall;
+
+	start = ktime_get_ns();
+	idle = get_cpu_idle_time_us(0, &wall);
+	for (i = 0; i < nr; i++) {
+		struct rcu_object *o = kmem_cache_alloc(b->cache, GFP_KERNEL);
+
+		if (!o)
+			break;
+		kfree_rcu(o, rcu);
+		if (i % 64 == 0)
+			cond_resched();
+	}
+	drain_rcu();
+	b->ns = ktime_get_ns() - start;
+	b->ns -= (get_cpu_idle_time_us(0, &wall) - idle) * NSEC_PER_USEC;
+	b->nr = i;
+	KUNIT_ASSERT_EQ(b->test, i, nr);
+}
+
+static void kfree_rcu_test(struct kunit *test)
+{
+	const struct rcu_case *c = test->param_value;
+	struct bench *b = bench_start(test, "kfree_rcu", c->name);
+	u64 wall;
+
+	if (c->whole && num_possible_cpus() > 1)
+		kunit_skip(test, "only one CPU tells how long everything took");
+	if (c->whole && get_cpu_idle_time_us(0, &wall) == -1ULL)
+		kunit_skip(test, "the time that the CPU is idle is not known");
+
+	bench_cache(b, sizeof(struct rcu_object), 0);
+	check_cache(b);
+	bench_rounds(b, c->whole ? rcu_whole_run : rcu_calls_run, NULL);
+}
+
+/*
+ * Threads, each on a CPU of its own
+ */
+
+struct team;
+
+struct member {
+	struct team *team;
+	struct task_struct *task;
+	unsigned int cpu;
+	unsigned int index;
+	unsigned int errors;
+	u64 nr;
+};
+
+struct team {
+	struct bench *bench;
+	void (*work)(struct member *m);
+	unsigned int nr;
+	unsigned int loops;
+	void *shared;
+	struct completion start;
+	struct completion done;
+	atomic_t running;
+	struct member members[MAX_CPUS];
+};
+
+static int member_fn(void *arg)
+{
+	struct member *m = arg;
+
+	wait_for_completion(&m->team->start);
+	m->team->work(m);
+	if (atomic_dec_and_test(&m->team->running))
+		complete(&m->team->done);
+
+	/* The thread must be there when it is stopped. */
+	while (!kthread_should_stop()) {
+		set_current_state(TASK_INTERRUPTIBLE);
+		if (!kthread_should_stop())
+			schedule();
+		__set_current_state(TASK_RUNNING);
+	}
+	return 0;
+}
+
+static void wait_a_little(void)
+{
+	cpu_relax();
+	cond_resched();
+}
+
+static int team_hire(struct team *team)
+{
+	unsigned int i;
+
+	for (i = 0; i < team->nr; i++) {
+		struct member *m = &team->members[i];
+		struct task_struct *task;
+
+		m->team = team;
+		m->index = i;
+		m->errors = 0;
+		m->nr = 0;
+		m->task = NULL;
+		task = kthread_create(member_fn, m, "slab_bench/%u", m->cpu);
+		if (IS_ERR(task))
+			return PTR_ERR(task);
+		kthread_bind(task, m->cpu);
+		m->task = task;
+		wake_up_process(task);
+	}
+	return 0;
+}
+
+static void team_run(struct bench *b, void *arg)
+{
+	struct team *team = arg;
+	unsigned int i, errors = 0;
+	int err;
+	u64 start;
+
+	init_completion(&team->start);
+	init_completion(&team->done);
+	err = team_hire(team);
+	atomic_set(&team->running, team->nr);
+	if (err)
+		team->loops = 0;
+
+	start = ktime_get_ns();
+	complete_all(&team->start);
+	if (!err)
+		wait_for_completion(&team->done);
+	b->ns = ktime_get_ns() - start;
+
+	b->nr = 0;
+	for (i = 0; i < team->nr; i++) {
+		struct member *m = &team->members[i];
+
+		if (!m->task)
+			break;
+		kthread_stop(m->task);
+		b->nr += m->nr;
+		errors += m->errors;
+	}
+	KUNIT_ASSERT_EQ(b->test, err, 0);
+	KUNIT_ASSERT_EQ(b->test, errors, 0);
+}
+
+static struct team *team_start(struct bench *b, void (*work)(struct member *m))
+{
+	struct team *team = get_memory(b->test, sizeof(*team));
+
+	team->bench = b;
+	team->work = work;
+	return team;
+}
+
+static void team_add(struct team *team, unsigned int cpu)
+{
+	if (team->nr < MAX_CPUS)
+		team->members[team->nr++].cpu = cpu;
+}
+
+static void team_add_all(struct team *team)
+{
+	unsigned int cpu;
+
+	for_each_online_cpu(cpu)
+		team_add(team, cpu);
+	if (team->nr < 2)
+		kunit_skip(team->bench->test, "this machine has one CPU");
+}
+
+/*
+ * Pairs: one CPU allocates from a mempool, another one frees, with IN_FLIGHT
+ * objects between them at most
+ */
+
+enum node_kind { WITH_MEMORY, MEMORYLESS };
+
+struct pair {
+	const char *name;
+	enum node_kind from;
+	enum node_kind to;
+	bool one_node;
+};
+
+static const struct pair pair_cases[] = {
+	{ "one node", WITH_MEMORY, WITH_MEMORY, true },
+	{ "one node without memory", MEMORYLESS, MEMORYLESS, true },
+	{ "two nodes", WITH_MEMORY, WITH_MEMORY, false },
+	{ "two nodes without memory", MEMORYLESS, MEMORYLESS, false },
+	{ "from a node with memory to one without", WITH_MEMORY, MEMORYLESS, false },
+	{ "from a node without memory to one with", MEMORYLESS, WITH_MEMORY, false },
+};
+
+KUNIT_ARRAY_PARAM_DESC(pair, pair_cases, name);
+
+struct ring {
+	mempool_t *pool;
+	unsigned int head ____cacheline_aligned_in_smp;
+	unsigned int tail ____cacheline_aligned_in_smp;
+	void *slots[IN_FLIGHT];
+};
+
+static void pair_produce(struct member *m, struct ring *ring)
+{
+	unsigned int i;
+
+	for (i = 0; i < m->team->loops; i++) {
+		void **object = mempool_alloc(ring->pool, GFP_NOIO);
+
+		object[0] = object;
+		/* Pairs with the release of the slot in pair_consume(). */
+		while (i - smp_load_acquire(&ring->tail) >= IN_FLIGHT)
+			wait_a_little();
+		ring->slots[i % IN_FLIGHT] = object;
+		/* The object is in its slot, and written to. */
+		smp_store_release(&ring->head, i + 1);
+	}
+	m->nr = i;
+}
+
+static void pair_consume(struct member *m, struct ring *ring)
+{
+	unsigned int i;
+
+	for (i = 0; i < m->team->loops; i++) {
+		void **object;
+
+		/* Pairs with the release of the object in pair_produce(). */
+		while (smp_load_acquire(&ring->head) == i)
+			wait_a_little();
+		object = ring->slots[i % IN_FLIGHT];
+		/* The slot has been read, and may be used again. */
+		smp_store_release(&ring->tail, i + 1);
+		m->errors += object[0] != object;
+		object[0] = NULL;
+		mempool_free(object, ring->pool);
+	}
+}
+
+static void pair_work(struct member *m)
+{
+	if (m->index == 0)
+		pair_produce(m, m->team->shared);
+	else
+		pair_consume(m, m->team->shared);
+}
+
+static void pair_run(struct bench *b, void *arg)
+{
+	struct team *team = arg;
+	struct ring *ring = team->shared;
+
+	ring->head = 0;
+	ring->tail = 0;
+	team_run(b, team);
+}
+
+/* An online CPU of a node of that kind, with more of them if asked for. */
+static int find_cpu(enum node_kind kind, int not_node, int not_cpu, int node)
+{
+	unsigned int cpu;
+
+	for_each_online_cpu(cpu) {
+		int n = cpu_to_node(cpu);
+		bool memory = node_state(n, N_NORMAL_MEMORY);
+
+		if (kind != (memory ? WITH_MEMORY : MEMORYLESS))
+			continue;
+		if (n != not_node && cpu != not_cpu &&
+		    (node == NUMA_NO_NODE || n == node))
+			return cpu;
+	}
+	return -1;
+}
+
+static void put_pool(void *pool)
+{
+	mempool_destroy(pool);
+}
+
+static void pairs(struct kunit *test)
+{
+	const struct pair *c = test->param_value;
+	struct bench *b = bench_start(test, "pairs", c->name);
+	struct team *team = team_start(b, pair_work);
+	struct ring *ring = get_memory(test, sizeof(*ring));
+	int from, to = -1;
+
+	from = find_cpu(c->from, NUMA_NO_NODE, -1, NUMA_NO_NODE);
+	if (from >= 0 && c->one_node)
+		to = find_cpu(c->to, NUMA_NO_NODE, from, cpu_to_node(from));
+	else if (from >= 0)
+		to = find_cpu(c->to, cpu_to_node(from), -1, NUMA_NO_NODE);
+	if (to < 0)
+		kunit_skip(test, "this machine has no such pair of CPUs");
+
+	bench_cache(b, 256, 0);
+	check_cache(b);
+	ring->pool = mempool_create_slab_pool(IN_FLIGHT / 4, b->cache);
+	KUNIT_ASSERT_NOT_NULL(test, ring->pool);
+	KUNIT_ASSERT_EQ(test, 0,
+			kunit_add_action_or_reset(test, put_pool, ring->pool));
+
+	team->shared = ring;
+	team->loops = 10 * objects;
+	team_add(team, from);
+	team_add(team, to);
+	bench_rounds(b, pair_run, team);
+}
+
+/*
+ * All CPUs at once: each allocates and frees batches
+ */
+
+struct all_cpus_case {
+	const char *name;
+	unsigned int size;
+	unsigned int batch;
+};
+
+#define ALL(_size, _batch) {						\
+	.name = "size=" #_size " batch=" #_batch,			\
+	.size = _size,							\
+	.batch = _batch,						\
+}
+
+static const struct all_cpus_case all_cpus_cases[] = {
+	ALL(256, 1), ALL(256, 10), ALL(256, 100), ALL(4096, 10),
+};
+
+KUNIT_ARRAY_PARAM_DESC(all_cpus, all_cpus_cases, name);
+
+#define ALL_MAX_BATCH	100
+
+static void all_cpus_work(struct member *m)
+{
+	const struct all_cpus_case *c = m->team->shared;
+	struct kmem_cache *s = m->team->bench->cache;
+	void *p[ALL_MAX_BATCH];
+	unsigned int loop, i;
+
+	for (loop = 0; loop < m->team->loops; loop++) {
+		for (i = 0; i < c->batch; i++) {
+			p[i] = kmem_cache_alloc(s, GFP_KERNEL);
+			if (p[i])
+				*(void **)p[i] = p[i];
+		}
+		for (i = 0; i < c->batch; i++) {
+			if (!p[i] || *(void **)p[i] != p[i])
+				m->errors++;
+			if (p[i])
+				kmem_cache_free(s, p[i]);
+		}
+		m->nr += c->batch;
+		cond_resched();
+	}
+}
+
+static void all_cpus(struct kunit *test)
+{
+	const struct all_cpus_case *c = test->param_value;
+	struct bench *b = bench_start(test, "all_cpus", c->name);
+	struct team *team = team_start(b, all_cpus_work);
+
+	team_add_all(team);
+	bench_cache(b, c->size, 0);
+	check_cache(b);
+	team->shared = (void *)c;
+	team->loops = objects / c->batch;
+	bench_rounds(b, team_run, team);
+}
+
+/*
+ * Remote frees: each CPU puts what it allocates at random into an array, and
+ * frees what was there before, whoever allocated it
+ */
+
+#define NR_SLOTS	1024
+
+static void remote_work(struct member *m)
+{
+	struct kmem_cache *s = m->team->bench->cache;
+	void **slots = m->team->shared;
+	struct rnd_state rnd;
+	unsigned int i;
+
+	prandom_seed_state(&rnd, m->cpu + 1);
+	for (i = 0; i < m->team->loops; i++) {
+		void **p = kmem_cache_alloc(s, GFP_KERNEL);
+
+		if (!p) {
+			m->errors++;
+			break;
+		}
+		*p = p;
+		p = xchg(&slots[prandom_u32_state(&rnd) % NR_SLOTS], p);
+		if (!p)
+			continue;
+		m->errors += *p != p;
+		kmem_cache_free(s, p);
+		if (i % 64 == 0)
+			cond_resched();
+	}
+	m->nr = i;
+}
+
+static void remote_run(struct bench *b, void *arg)
+{
+	struct team *team = arg;
+	void **slots = team->shared;
+	unsigned int i;
+
+	team_run(b, team);
+	for (i = 0; i < NR_SLOTS; i++) {
+		if (slots[i])
+			kmem_cache_free(b->cache, slots[i]);
+		slots[i] = NULL;
+	}
+}
+
+static void remote(struct kunit *test)
+{
+	struct bench *b = bench_start(test, "remote", "size=256");
+	struct team *team = team_start(b, remote_work);
+
+	team_add_all(team);
+	bench_cache(b, 256, 0);
+	check_cache(b);
+	team->shared = get_memory(test, NR_SLOTS * sizeof(void *));
+	team->loops = objects;
+	bench_rounds(b, remote_run, team);
+}
+
+static struct kunit_case slab_bench_cases[] = {
+	KUNIT_CASE_PARAM(one_thread, one_thread_gen_params),
+	KUNIT_CASE_PARAM(bulk, bulk_gen_params),
+	KUNIT_CASE_PARAM(fresh, fresh_gen_params),
+	KUNIT_CASE_PARAM(kmalloc_test, kmalloc__gen_params),
+	KUNIT_CASE_PARAM(kfree_rcu_test, rcu_gen_params),
+	KUNIT_CASE_PARAM(pairs, pair_gen_params),
+	KUNIT_CASE_PARAM(all_cpus, all_cpus_gen_params),
+	KUNIT_CASE(remote),
+	{}
+};
+
+static struct kunit_suite slab_bench_suite = {
+	.name = "slab_bench",
+	.test_cases = slab_bench_cases,
+};
+
+kunit_test_suite(slab_bench_suite);
+
+MODULE_DESCRIPTION("Microbenchmarks of the slab allocator");
+MODULE_LICENSE("GPL");
