@@ -812,8 +812,10 @@ int sheaves_create(struct kmem_cache *s)
 }
 
 /*
- * Half of what cpu partial slabs used to cache, or more if that is asked for,
- * and as much as fits in the memory that a sheaf of this size takes anyway.
+ * Half of what a CPU used to cache in cpu slabs and cpu partial slabs, which for
+ * objects of a page and less was several slabs of several pages; or more if that
+ * is asked for; and as much as fits in the memory that a sheaf of this size takes
+ * anyway.
  */
 static unsigned int default_capacity(struct kmem_cache *s,
 				     unsigned int requested)
@@ -821,12 +823,12 @@ static unsigned int default_capacity(struct kmem_cache *s,
 	struct slab_sheaf *sheaf;
 	unsigned int capacity;
 
-	if (s->size >= PAGE_SIZE)
-		capacity = 3;
-	else if (s->size >= 1024)
+	if (s->size > PAGE_SIZE)
+		capacity = 4;
+	else if (s->size > 2048)
 		capacity = 12;
 	else if (s->size >= 256)
-		capacity = 26;
+		capacity = 28;
 	else
 		capacity = 60;
 

@@ -53,18 +53,19 @@ bool __sheaf_free(struct kmem_cache *s, void *object);
 static __always_inline void *sheaf_alloc(struct kmem_cache *s, gfp_t gfp,
 					 int node)
 {
+	struct slub_percpu_sheaves __percpu *sheaves = s->cpu_sheaves;
 	struct slab_sheaf *main;
 	void *object;
 
-	if (!local_trylock(&s->cpu_sheaves->lock))
+	if (!local_trylock(&sheaves->lock))
 		return NULL;
 
-	main = this_cpu_ptr(s->cpu_sheaves)->main;
+	main = this_cpu_read(sheaves->main);
 	if (unlikely(!main->size || node != NUMA_NO_NODE))
 		return __sheaf_alloc(s, gfp, node);
 
 	object = main->objects[--main->size];
-	local_unlock(&s->cpu_sheaves->lock);
+	local_unlock(&sheaves->lock);
 	stat(s, ALLOC_FASTPATH);
 	return object;
 }
@@ -79,17 +80,18 @@ static __always_inline void *sheaf_alloc(struct kmem_cache *s, gfp_t gfp,
  */
 static __always_inline bool sheaf_free(struct kmem_cache *s, void *object)
 {
+	struct slub_percpu_sheaves __percpu *sheaves = s->cpu_sheaves;
 	struct slab_sheaf *main;
 
-	if (!local_trylock(&s->cpu_sheaves->lock))
+	if (!local_trylock(&sheaves->lock))
 		return false;
 
-	main = this_cpu_ptr(s->cpu_sheaves)->main;
+	main = this_cpu_read(sheaves->main);
 	if (unlikely(main->size == main->capacity))
 		return __sheaf_free(s, object);
 
 	main->objects[main->size++] = object;
-	local_unlock(&s->cpu_sheaves->lock);
+	local_unlock(&sheaves->lock);
 	stat(s, FREE_FASTPATH);
 	return true;
 }

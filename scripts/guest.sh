@@ -4,11 +4,14 @@
 # Boot a built kernel in QEMU on this machine's own file system (read-only, with
 # throw-away overlays) and run a command in it. The only place that knows how.
 #
-#   guest.sh [-n NAME] [-t SECONDS] CONFIG [COMMAND]
+#   guest.sh [-n NAME] [-t SECONDS] [-d DIR] [-a icount|multi] CONFIG [COMMAND]
 #
 #   TOPOLOGY=1cpu|4cpu|2node|memoryless, or CPUS=N on one node, chooses the machine;
 #   APPEND= adds to the kernel command line; COMMAND `shell' is interactive.
 #   NAME names the console log, build/logs/NAME.log; SECONDS limits the guest.
+#   The kernel is in DIR/obj instead of build/obj. `-a icount': TCG that counts
+#   instructions, one is a nanosecond; `-a multi': where it is TCG, then with a
+#   thread for each CPU.
 #
 # Needs a kernel in build/obj/CONFIG, QEMU, virtme-ng in build/venv. Prints how
 # the guest runs, then COMMAND's output. Fails when COMMAND fails, and when the
@@ -16,13 +19,15 @@
 
 . "$(dirname "$0")/lib.sh"
 
-usage() { die "usage: guest.sh [-n NAME] [-t SECONDS] CONFIG [COMMAND]"; }
+usage() { die "usage: guest.sh [-n NAME] [-t SECONDS] [-d DIR] [-a icount|multi] CONFIG [COMMAND]"; }
 
-NAME='' LIMIT=''
-while getopts n:t: opt; do
+NAME='' LIMIT='' MODE=single
+while getopts a:d:n:t: opt; do
 	case $opt in
 	n) NAME=$OPTARG ;;
 	t) LIMIT=$OPTARG ;;
+	d) OBJ=$OPTARG/obj ;;
+	a) MODE=$OPTARG ;;
 	*) usage ;;
 	esac
 done
@@ -89,6 +94,10 @@ kvm_works() {
 accel() {
 	local key
 
+	if [ "$MODE" = icount ]; then
+		ACCEL=tcg WHY="to count instructions"
+		return
+	fi
 	if [ ! -w /dev/kvm ]; then
 		ACCEL=tcg WHY="no usable /dev/kvm"
 		return
@@ -106,12 +115,19 @@ accel() {
 # thread=single: with QEMU 7.2 and threads, a static key that is being patched
 # can oops another CPU (int3).
 vng_args() {
+	local tcg
+
+	case $MODE in
+	single | multi) tcg="-accel tcg,thread=$MODE" ;;
+	icount) tcg="-accel tcg,thread=single -icount shift=0,sleep=off" ;;
+	*) usage ;;
+	esac
 	ARGS=(-r "$IMAGE" --disable-microvm --force-9p --memory "$MEM")
 	ARGS+=(--cpus "${SMP%%,*}")
 	if [ "$ACCEL" = kvm ]; then
 		ARGS+=(--qemu-opts="-smp $SMP $NUMA")
 	else
-		ARGS+=(--disable-kvm --qemu-opts="-accel tcg,thread=single -smp $SMP $NUMA")
+		ARGS+=(--disable-kvm --qemu-opts="$tcg -smp $SMP $NUMA")
 	fi
 	# root=: a kernel without block devices does not take the tag's default name
 	ARGS+=(--append "root=/dev/root oops=panic panic_on_warn=0 tsc=reliable nokaslr

@@ -1,19 +1,32 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kernel.sh CONFIG: build the laid tree out of tree in build/obj/CONFIG, from
-# allnoconfig and the fragments in scripts/configs. CONFIG is guest, debug, rt
-# or tiny. Needs a compiler, make, flex, bison, bc, libelf and ccache; prints
-# what it does and how far it is. The last line names the full log.
+# kernel.sh [-d DIR] [-u] CONFIG: build the laid tree out of tree in
+# build/obj/CONFIG, from allnoconfig and the fragments in scripts/configs. CONFIG
+# is guest, debug, rt, tiny, bench or bench-mt. With -d it builds the tree in
+# DIR/linux in DIR/obj; -u lets that tree not know a symbol of the fragments.
+# Needs a compiler, make, flex, bison, bc, libelf and ccache; prints what it does
+# and how far it is. The last line names the full log.
 
 . "$(dirname "$0")/lib.sh"
 
+UNKNOWN_OK=
+while getopts d:u opt; do
+	case $opt in
+	d) TREE=$OPTARG/linux OBJ=$OPTARG/obj LOGS=$OPTARG/logs ;;
+	u) UNKNOWN_OK=1 ;;
+	*) die "usage: kernel.sh [-d DIR] [-u] CONFIG" ;;
+	esac
+done
+shift $((OPTIND - 1))
 case ${1:-} in
 guest) fragments="common guest series" ;;
 debug) fragments="common guest debug series" ;;
 rt) fragments="common guest rt series" ;;
 tiny) fragments="common tiny" ;;
-*) die "no kernel configuration \`${1:-}', choose guest, debug, rt or tiny" ;;
+bench) fragments="common guest bench" ;;
+bench-mt) fragments="common guest bench bench-mt" ;;
+*) die "no kernel configuration \`${1:-}', choose guest, debug, rt, tiny, bench or bench-mt" ;;
 esac
 CONFIG=$1
 O=$OBJ/$CONFIG
@@ -35,10 +48,19 @@ stop() {
 trap stop EXIT
 trap 'exit 130' INT TERM
 
-kmake() { make -C "$TREE" O="$O" CC="ccache gcc" HOSTCC="ccache gcc" LOCALVERSION= "$@"; }
+MAKE=(make -C "$TREE" O="$O" CC="ccache gcc" HOSTCC="ccache gcc" LOCALVERSION=)
+kmake() { "${MAKE[@]}" "$@"; }
+
+tree_knows() {
+	if [ -e "$TREE/.git" ]; then
+		tgit grep -qwE "config ${1#CONFIG_}" -- '*Kconfig*'
+	else
+		grep -rqw --include='Kconfig*' "config ${1#CONFIG_}" "$TREE"
+	fi
+}
 
 # The value that a fragment asks for is the value in .config. Symbols of
-# series.config may be unknown to the tree, others may not.
+# series.config and bench.config may be unknown to the tree, others may not.
 check_config() {
 	local want sym val have bad=0
 
@@ -46,8 +68,10 @@ check_config() {
 		sym=${want%%=*} val=${want#*=}
 		have=$(sed -n "s/^$sym=//p" "$O/.config.new")
 		[ "${have:-n}" != "$val" ] || continue
-		if grep -q "^$sym=" "$SCRIPTS/configs/series.config" &&
-		   ! tgit grep -qwE "config ${sym#CONFIG_}" -- '*Kconfig*'; then
+		if { [ -n "$UNKNOWN_OK" ] ||
+		     grep -q "^$sym=" "$SCRIPTS"/configs/{series,bench}.config; } &&
+		   ! tree_knows "$sym"; then
+			echo "$sym is unknown to this tree"
 			continue
 		fi
 		echo "error: $sym=$val is wanted by $CONFIG, the tree gives ${have:-n}" >&2
@@ -79,7 +103,8 @@ compile() {
 	want=$(cat "$O/.compiled" 2>/dev/null || sed -n 's/^# files: //p' "$SCRIPTS/configs/$CONFIG.config")
 	[ ! -t 1 ] || tick=1
 	next=$tick
-	kmake -j"$JOBS" >>"$LOG" 2>&1 </dev/null &
+	# not by the function, for that would be a shell: what is killed is make
+	"${MAKE[@]}" -j"$JOBS" >>"$LOG" 2>&1 </dev/null &
 	MAKE_PID=$!
 	while kill -0 $MAKE_PID 2>/dev/null; do
 		sleep 1
@@ -104,7 +129,7 @@ compile() {
 }
 
 need_tool make gcc flex bison bc ccache perl
-[ -e "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
+[ -e "$TREE/Makefile" ] || die "there is no $(rel "$TREE"), run: make tree"
 lock "obj-$CONFIG"
 [ -e "$O/vmlinux" ] || need_space "$OUT" "${NEED_GB:-2}" "a kernel build"
 mkdir -p "$O" "$LOGS"

@@ -16,8 +16,8 @@
  *	 instructions (QEMU's -icount shift=0) this is the number of instructions.
  *   counters: the counters of the cache that have changed, and by how much.
  *
- * Load the module with groups=... to choose among the groups, and with rounds=...
- * to say how many rounds there shall be. The accounted cases charge the cgroup
+ * Load the module with groups=... and match=... to choose among the groups and
+ * cases, and with rounds=... to say how many rounds there shall be. The accounted cases charge the cgroup
  * /slab_bench, and are skipped if there is no such cgroup.
  *
  * No case fails for being slow. A case fails if an object is lost, is handed out
@@ -51,6 +51,10 @@
 static char *groups = "all";
 module_param(groups, charp, 0444);
 MODULE_PARM_DESC(groups, "Comma separated groups to run (default: all)");
+
+static char *match = "";
+module_param(match, charp, 0444);
+MODULE_PARM_DESC(match, "Run only cases with this in their name (default: all)");
 
 static unsigned int rounds = 5;
 module_param(rounds, uint, 0444);
@@ -211,6 +215,8 @@ static struct bench *bench_start(struct kunit *test, const char *group,
 
 	if (!selected(group))
 		kunit_skip(test, "group %s is not chosen", group);
+	if (!strstr(name, match))
+		kunit_skip(test, "case %s is not chosen", name);
 
 	b = get_memory(test, sizeof(*b));
 	b->test = test;
@@ -436,7 +442,10 @@ static void bulk_run(struct bench *b, void *arg)
 
 	start = ktime_get_ns();
 	for (loop = 0; loop < loops && got; loop++) {
-		got = kmem_cache_alloc_bulk(b->cache, GFP_KERNEL, c->batch, b->p);
+		/* Returns the number of objects in some kernels, bool in others. */
+		got = 0;
+		if (kmem_cache_alloc_bulk(b->cache, GFP_KERNEL, c->batch, b->p))
+			got = c->batch;
 		if (got)
 			kmem_cache_free_bulk(b->cache, got, b->p);
 	}

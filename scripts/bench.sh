@@ -1,0 +1,282 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Measure the series against its base, and with PEER=7.2 against mainline's
+# sheaves in Debian's linux-source-7.2: the same benchmarks in all kernels, with
+# the same configuration, on the same machines, by turns.
+#
+#   ROUNDS=N       guests of each kernel and machine (3)
+#   BENCH=A,B      only these groups: one_thread bulk fresh kmalloc kfree_rcu, where
+#                  instructions are counted; pairs all_cpus remote, on many CPUs;
+#                  ublk, the selftest
+#   PEER=VERSION   a third kernel
+#   OURS=COMMIT    of build/linux, instead of the whole series
+#   RESULTS=DIR    where to write: bench/, with BENCH= or KERNEL_SRC= build/bench/results
+#
+# Needs the laid tree (make tree) and what kernels and guests need. Prints the
+# tables; writes results.json, results.md, counters.md and charts, all of them when
+# all is measured or none. Fails when a benchmark does, never for being slow.
+
+. "$(dirname "$0")/lib.sh"
+
+COUNTED=one_thread,bulk,fresh,kmalloc,kfree_rcu
+THREADS=pairs,all_cpus,remote
+# Rounds of a benchmark in one guest, and objects of a round: where instructions are
+# counted, so many that the timer's ticks, which count too, even out.
+INNER=5
+declare -A OBJECTS=([icount]=50000 [multi]=10000)
+HERE=$SCRIPTS/bench
+ROUNDS=${ROUNDS:-3}
+PEER=${PEER:-}
+OURS=${OURS:-refs/sheaves/laid}
+GUEST_PID='' NEW=''
+
+stop() {
+	[ -z "$GUEST_PID" ] || kill "$GUEST_PID" 2>/dev/null || :
+	[ -z "$NEW" ] || rm -rf "$NEW"
+}
+trap stop EXIT
+trap 'exit 130' INT TERM
+
+# --- what to measure -----------------------------------------------------
+
+chosen_groups() {
+	local g
+
+	if [ -z "${BENCH:-}" ]; then
+		CHOSEN=$COUNTED,$THREADS,ublk
+		if ! tgit cat-file -e "$OURS:$SELFTEST" 2>/dev/null; then
+			warn "no ublk benchmark: the tree has no $SELFTEST"
+			CHOSEN=$COUNTED,$THREADS
+		fi
+		return
+	fi
+	CHOSEN=${BENCH//[[:space:]]/,}
+	for g in ${CHOSEN//,/ }; do
+		[[ ",$COUNTED,$THREADS,ublk," == *",$g,"* ]] ||
+			die "BENCH: no group \`$g', choose among ${COUNTED//,/ } ${THREADS//,/ } ublk"
+	done
+	[[ ",$CHOSEN," != *,ublk,* ]] || tgit cat-file -e "$OURS:$SELFTEST" 2>/dev/null ||
+		die "BENCH: the tree has no $SELFTEST"
+}
+
+# of LIST: those of it that are chosen
+of() {
+	local g out=
+
+	for g in ${1//,/ }; do
+		[[ ",$CHOSEN," != *",$g,"* ]] || out+=,$g
+	done
+	echo "${out#,}"
+}
+
+# A job: the configuration, the machine, how it runs, the groups.
+jobs_of() {
+	local counted threads ublk
+
+	counted=$(of $COUNTED) threads=$(of $THREADS) ublk=$(of ublk)
+	[ -z "$counted" ] || echo "bench 1cpu icount $counted"
+	[ -z "$threads" ] || printf 'bench-mt %s multi %s\n' memoryless "$threads" 2node "$threads"
+	[ -z "$ublk" ] || printf 'bench-mt %s multi ublk\n' memoryless 4cpu
+}
+
+# --- kernels -------------------------------------------------------------
+
+step() {
+	STEP=$((STEP + 1))
+	say "$STEP/$STEPS $*"
+}
+
+build() {
+	local kernel=$1 config=$2 dir=$OUT/bench/$1 args=()
+
+	[ "$kernel" != peer ] || args=(-u)
+	step "building $config for $kernel, ${VERSION[$kernel]}"
+	"$SCRIPTS/kernel.sh" -d "$dir" "${args[@]}" "$config"
+	[ -e "$dir/obj/$config/$MODULE" ] || die "the build of $config for $kernel gives no $MODULE"
+	grep '^CONFIG_' "$dir/obj/$config/.config" >"$NEW/configs/$config.$kernel"
+}
+
+version() {
+	sed -nE 's/^(VERSION|PATCHLEVEL|SUBLEVEL) *= *([0-9]+)$/\2/p' "$OUT/bench/$1/linux/Makefile" | paste -sd.
+}
+
+lay() {
+	case $1 in
+	base) "$HERE/lay.sh" base base ;;
+	ours) "$HERE/lay.sh" ours "$OURS" ;;
+	peer)
+		"$SCRIPTS/peer.sh" "$PEER"
+		"$HERE/lay.sh" peer
+		;;
+	esac
+	VERSION[$1]=$(version "$1")
+}
+
+what() {
+	case $1 in
+	base) echo "what the series is for, $(tgit rev-parse --short base)" ;;
+	ours) echo "with the series, $(tgit log -1 --abbrev=12 --format='%h ("%s")' "$OURS")" ;;
+	peer) echo "mainline's sheaves, ${PACKAGE%_all.deb}" ;;
+	esac
+}
+
+# One build of the selftest, without its modules, for all kernels.
+build_selftest() {
+	local tree=$OUT/bench/ours/linux o=$OUT/bench/ours/obj/bench-mt
+
+	make -C "$tree" O="$o" headers &&
+	make -C "$tree/${SELFTEST%/slab/*}" O="$o" TARGETS=slab FORCE_TARGETS=1 TEST_GEN_MODS_DIR= \
+		KSFT_INSTALL_PATH="$INSTALLED" install
+}
+
+selftest() {
+	need_tool rsync fio
+	[ -e /usr/include/liburing.h ] || die "liburing-dev is not installed, run: make deps"
+	run_logged "$LOGS/bench-selftest.log" build_selftest ||
+		die "the slab selftest does not build, see $(rel "$LOGS/bench-selftest.log")"
+}
+
+# --- guests --------------------------------------------------------------
+
+guest_command() {
+	local kernel=$1 config=$2 mode=$3 groups=$4
+
+	if [ "$groups" = ublk ]; then
+		echo "cd $INSTALLED/slab && ./ublk_null.sh --figures -r $INNER"
+	else
+		echo "bash $HERE/guest.sh $OUT/bench/$kernel/obj/$config/$MODULE" \
+			"$groups $INNER ${OBJECTS[$mode]}"
+	fi
+}
+
+# run ROUND KERNEL CONFIG MACHINE MODE GROUPS
+run() {
+	local round=$1 kernel=$2 config=$3 machine=$4 mode=$5 groups=$6
+	local name=bench-$round-$machine-$kernel raw part t0=$SECONDS next=30
+
+	part=$groups
+	[ "$groups" = ublk ] || part=suite
+	raw=$NEW/raw/$round.$machine.$kernel.$part
+	step "round $((round + 1))/$ROUNDS: $kernel on $machine, ${groups//,/ }"
+	TOPOLOGY=$machine CPUS='' "$SCRIPTS/guest.sh" -n "$name" -t 1800 -d "$OUT/bench/$kernel" -a "$mode" \
+		"$config" "$(guest_command "$kernel" "$config" "$mode" "$groups")" >"$raw" </dev/null &
+	GUEST_PID=$!
+	while kill -0 $GUEST_PID 2>/dev/null; do
+		sleep 0.5
+		[ $((SECONDS - t0)) -ge $next ] || continue
+		next=$((next + 30))
+		say "$STEP/$STEPS still running, $(grep -c 'slab_bench: {' "$LOGS/$name.log" || :) results"
+	done
+	wait $GUEST_PID || {
+		GUEST_PID=
+		# what is wrong has been said
+		grep -E '^ *not ok |1\.\.0 # SKIP|no figures|void' "$raw" | head -n 5 | sed 's/^/  | /' >&2 || :
+		mv "$raw" "$OUT/bench/failed"
+		say "no figures of $kernel on $machine, its output is in $(rel "$OUT/bench/failed")"
+		exit 1
+	}
+	GUEST_PID=
+	if ! figures=$(python3 -B "$HERE/collect.py" check "$raw" "$groups" $INNER 2>&1); then
+		mv "$raw" "$OUT/bench/failed"
+		die "$kernel on $machine: ${figures#error: }, see $(rel "$OUT/bench/failed")"
+	fi
+	say "$STEP/$STEPS $figures"
+}
+
+# --- results -------------------------------------------------------------
+
+metadata() {
+	local k
+
+	meta date "$(date -u +%F)"
+	meta command "make bench${PEER:+ PEER=$PEER} ROUNDS=$ROUNDS${BENCH:+ BENCH=$CHOSEN}${KERNEL_SRC:+ KERNEL_SRC=...}"
+	meta guests "$ROUNDS"
+	meta rounds_per_guest $INNER
+	meta qemu "$(qemu-system-x86_64 --version | head -n 1)"
+	meta host.cpu "$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)"
+	meta host.cpus "$(nproc)"
+	meta host.kernel "$(uname -r)"
+	meta host.load "$LOAD before, $(load) after"
+	for k in "${KERNELS[@]}"; do
+		meta "kernels.$k.version" "${VERSION[$k]}"
+		meta "kernels.$k.what" "$(what "$k")"
+	done
+}
+
+meta() { printf '%s\t%s\n' "$1" "$2" >>"$NEW/meta"; }
+
+load() { cut -d' ' -f1 /proc/loadavg; }
+
+install_results() {
+	local f
+
+	mkdir -p "$RESULTS"
+	trap '' INT TERM
+	rm -f "$RESULTS"/chart-*.svg
+	for f in "$NEW"/results.* "$NEW"/counters.md "$NEW"/chart-*.svg; do
+		[ ! -e "$f" ] || mv "$f" "$RESULTS/"
+	done
+	rm -rf "$RESULTS/configs" "$OUT/bench/raw"
+	mv "$NEW/configs" "$RESULTS/"
+	mv "$NEW/raw" "$OUT/bench/"
+}
+
+# -------------------------------------------------------------------------
+
+INSTALLED=$OUT/bench/selftest
+MODULE=lib/tests/slab_bench_kunit.ko
+SELFTEST=tools/testing/selftests/slab/ublk_null.sh
+[[ "$ROUNDS" =~ ^[1-9][0-9]?$ ]] || die "ROUNDS=$ROUNDS is not a number from 1 to 99"
+[ -z "$PEER" ] || [[ "$PEER" =~ ^[0-9]+\.[0-9]+$ ]] || die "PEER=$PEER is not a kernel version such as 7.2"
+[ -e "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
+tgit rev-parse -q --verify "$OURS^{commit}" >/dev/null || die "OURS=$OURS is no commit of $(rel "$TREE")"
+need_tool python3 qemu-system-x86_64
+if [ -z "${RESULTS:-}" ]; then
+	RESULTS=$ROOT/bench
+	[ -z "${BENCH:-}$KERNEL_SRC" ] || RESULTS=$OUT/bench/results
+fi
+KERNELS=(base ours)
+[ -z "$PEER" ] || KERNELS+=(peer)
+declare -A VERSION
+
+chosen_groups
+mapfile -t JOBLIST < <(jobs_of)
+[ ${#JOBLIST[@]} -gt 0 ] || die "BENCH=$BENCH names no group"
+mapfile -t CONFIGS < <(printf '%s\n' "${JOBLIST[@]}" | cut -d' ' -f1 | uniq)
+
+lock bench
+for kernel in "${KERNELS[@]}"; do
+	lay "$kernel"
+done
+PACKAGE=$(cat "$OUT/bench/peer/package" 2>/dev/null || :)
+
+rm -rf "$OUT"/bench/new.??????
+NEW=$(mktemp -d "$OUT/bench/new.XXXXXX")
+mkdir "$NEW/raw" "$NEW/configs"
+LOAD=$(load)
+STEP=0 STEPS=$((${#CONFIGS[@]} * ${#KERNELS[@]} + ROUNDS * ${#JOBLIST[@]} * ${#KERNELS[@]}))
+
+for config in "${CONFIGS[@]}"; do
+	for kernel in "${KERNELS[@]}"; do
+		build "$kernel" "$config"
+	done
+done
+[[ ",$CHOSEN," != *,ublk,* ]] || selftest
+
+for ((round = 0; round < ROUNDS; round++)); do
+	for job in "${JOBLIST[@]}"; do
+		for kernel in "${KERNELS[@]}"; do
+			# shellcheck disable=SC2086 # words
+			run "$round" "$kernel" $job
+		done
+	done
+done
+
+metadata
+python3 -B "$HERE/collect.py" write "$NEW" || die "the results cannot be collected"
+python3 -B "$HERE/report.py" "$NEW" >"$NEW/tables" || die "the report cannot be written"
+tables=$(cat "$NEW/tables")
+install_results
+printf '%s\n' "$tables"
+say "wrote $(rel "$RESULTS")/results.json, results.md, counters.md and charts"

@@ -1,0 +1,119 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Build the kselftests of the slab allocator, tools/testing/selftests/slab, for the
+# built guest kernel, and run them in it, installed as they are for any machine, on
+# each topology, or on the one that TOPOLOGY= names.
+#
+#   selftest.sh [TEST...]       sysfs.sh, ublk_null.sh, stress.sh: these only
+#
+#   STRESS_SECS=N chooses how long stress.sh takes on each machine; APPEND= adds to
+#   the kernel command line; SELFTESTS=DIR takes the tests from another directory
+#   than the tree's.
+#
+# Needs the guest kernel, fio, liburing-dev, rsync. Prints a line for each test on
+# each machine, what failed or was skipped in it, and the figures. A skip counts as
+# a failure unless it is for what the machine lacks.
+
+. "$(dirname "$0")/lib.sh"
+
+O=$OBJ/guest
+STAGE=$OBJ/selftest
+INSTALLED=$STAGE/installed
+LOG=$LOGS/selftest-build.log
+FAILED=0
+
+# The tree stays clean: modules are built where their source is, so that is copied.
+stage() {
+	local from=$TREE/tools/testing/selftests to=$STAGE/tools/testing/selftests
+
+	rm -rf "$STAGE"
+	mkdir -p "$to" "$STAGE/scripts"
+	cp "$TREE/scripts/subarch.include" "$STAGE/scripts/"
+	cp -r "$from"/{Makefile,lib.mk,kselftest.h,kselftest_harness.h,run_kselftest.sh,kselftest} "$to/"
+	cp -r "${SELFTESTS:-$from/slab}" "$to/slab"
+	rm -rf "$O/kselftest/slab"
+}
+
+# Called where set -e does not count, hence the chain.
+build() {
+	make -C "$TREE" O="$O" headers &&
+	make -C "$STAGE/tools/testing/selftests" O="$O" KDIR="$O" TARGETS=slab FORCE_TARGETS=1 \
+		USERCFLAGS=-Werror KSFT_INSTALL_PATH="$INSTALLED" install
+}
+
+# What a machine may lack, as the tests put it.
+may_lack() {
+	local cpus="no node with memory has two CPUs|no CPU can go offline"
+	local nodes="no memoryless node|no memoryless node has two CPUs|no two memoryless nodes"
+
+	case $1 in
+	1cpu) echo "$cpus|$nodes|no two nodes with memory and CPUs" ;;
+	4cpu) echo "$nodes|no two nodes with memory and CPUs" ;;
+	2node) echo "$nodes" ;;
+	memoryless) echo "nothing" ;;
+	esac
+}
+
+# judge TOPOLOGY TEST FILE: the KTAP of one test. Its parts are prefixed by the runner.
+judge() {
+	local topology=$1 test=$2 passed failed skipped why bad=''
+
+	sed -n "/^# selftests: slab: $test\$/,/^\\(not \\)*ok [0-9]* selftests: slab: $test/p" \
+		"$3" | sed 's/^# //' >"$STAGE/ktap"
+	passed=$(grep '^ok ' "$STAGE/ktap" | grep -vcE '# SKIP|selftests: slab:' || :)
+	skipped=$(grep -cE '^(ok |1\.\.0 ).*# SKIP' "$STAGE/ktap" || :)
+	failed=$(grep '^not ok ' "$STAGE/ktap" | grep -vc 'selftests: slab:' || :)
+
+	grep -qE "^ok [0-9]+ selftests: slab: $test\$" "$STAGE/ktap" || bad=1
+	why=$(sed -n 's/.*# SKIP *//p' "$STAGE/ktap" | sort | uniq -c | sed 's/^ *//')
+	! grep -vE "^[0-9]+ ($(may_lack "$topology"))\$" <<<"$why" | grep -q . || bad=1
+
+	say "$([ "$bad" ] && echo 'FAILED ' || echo 'ok     ') $topology $test:" \
+		"$passed passed, $failed failed, $skipped skipped"
+	[ -z "$why" ] || echo "          skipped ${why//$'\n'/$'\n'          skipped }"
+	if [ "$bad" ]; then
+		FAILED=1
+		tail -n 60 "$STAGE/ktap" | sed 's/^/        | /'
+	else
+		grep -E '^# .*(IOPS$|per million|^# seed|done in|slab memory)' "$STAGE/ktap" |
+			sed 's/^#/         /' || :
+	fi
+}
+
+# run TOPOLOGY TEST... The runner opens its output a second time, so that must be a
+# pipe: a file would be overwritten.
+run() {
+	local topology=$1 out=$LOGS/selftest-$1.ktap rc=0 test list=()
+
+	shift
+	for test; do
+		list+=(-t "slab:$test")
+	done
+	TOPOLOGY=$topology "$SCRIPTS/guest.sh" -n "selftest-$topology" -t 900 guest \
+		"KSELFTEST_STRESS_SH_ARGS='-t ${STRESS_SECS:-10}' $INSTALLED/run_kselftest.sh ${list[*]} | cat" \
+		>"$out" || rc=$?
+	for test; do
+		judge "$topology" "$test" "$out"
+	done
+	[ $rc -eq 0 ] || FAILED=1
+}
+
+need_tool make gcc rsync fio
+[ -e "$O/vmlinux" ] || die "there is no guest kernel, run: make kernel"
+[ -d "${SELFTESTS:-$TREE/tools/testing/selftests/slab}" ] ||
+	die "the tree has no tools/testing/selftests/slab, run: make tree"
+[ -e /usr/include/liburing.h ] || die "liburing-dev is not installed, run: make deps"
+
+tests=("$@")
+[ $# -gt 0 ] || tests=(sysfs.sh ublk_null.sh stress.sh)
+mkdir -p "$LOGS"
+lock obj-guest
+stage
+run_logged "$LOG" build || die "the selftests do not build, see $(rel "$LOG")"
+exec 9>&-
+say "selftests: built, $(grep -c 'warning:' "$LOG" || :) warnings, $(rel "$INSTALLED")"
+for topology in ${TOPOLOGY:-1cpu 4cpu 2node memoryless}; do
+	run "$topology" "${tests[@]}"
+done
+[ $FAILED -eq 0 ] || die "selftests failed, see $(rel "$LOGS")/selftest-*"

@@ -1,0 +1,230 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Tests of make bench without any kernel: what it refuses, how it judges what a guest
+# prints, the figures and the tables made of that, and a whole run in which a kernel
+# and a guest are made up. Prints TAP.
+
+. "$(dirname "$0")/lib.sh"
+
+unset BENCH ROUNDS PEER OURS RESULTS SLAB_BENCH
+COLLECT=$SELF/scripts/bench/collect.py
+REPORT=$SELF/scripts/bench/report.py
+collect() { python3 -B "$COLLECT" "$@"; }
+
+# --- what a guest prints -------------------------------------------------
+
+# results GROUP CASE NS...: a round for each figure, of a thousand objects.
+results() {
+	local group=$1 case=$2 ns round=0
+
+	shift 2
+	for ns; do
+		printf 'slab_bench: {"group":"%s","case":"%s","round":%d,"objects":1000,"ns":%d,"counters":{"alloc_slowpath":%d}}\n' \
+			"$group" "$case" $round "$ns" $round
+		round=$((round + 1))
+	done
+}
+
+ktap_begin() {
+	printf '%s\n' 'KTAP version 1' 1..1 '    KTAP version 1' '    # Subtest: slab_bench' 1..2 \
+		'        KTAP version 1' '        # Subtest: bulk'
+}
+
+ktap_end() {
+	printf '%s\n' '        ok 1 size=64' '    ok 1 bulk' '        KTAP version 1' \
+		'        # Subtest: kmalloc_test' '        ok 1 size=8 # SKIP no such size' \
+		'        ok 2 size=16 # SKIP group kmalloc is not chosen' '    ok 2 kmalloc_test' 'ok 1 slab_bench'
+}
+
+RAW=$DIR/raw
+# good [NS...]
+good() {
+	ktap_begin
+	results bulk size=64 100 101 102 "$@"
+	ktap_end
+}
+keep_output() { mv "$DIR/out" "$DIR/kept"; }
+shown() { grep -F -- "$1" "$DIR/kept"; }
+judge() { collect check "$RAW" "${1:-bulk}" "${2:-3}"; }
+
+good >"$RAW"
+ok "check: a good run" judge
+keep_output
+ok "check: and says what it has" shown '1 cases, 1 skipped'
+good | sed 's/^\( *\)ok 1 size=64/\1not ok 1 size=64/' >"$RAW"
+refused "check: a case that fails" 'these failed: size=64' judge
+good | grep -v 'ok 1 slab_bench' >"$RAW"
+refused "check: a run that did not end" 'did not run to their end' judge
+good | grep -v '"round":1' >"$RAW"
+refused "check: a round that is missing" 'bulk, size=64: rounds \[0, 2\] instead of 3' judge
+good >"$RAW"
+refused "check: a group without results" 'the group pairs gave no results' judge bulk,pairs
+refused "check: a group that was not asked for" 'group bulk, which was not asked for' judge pairs
+good | sed 's/"ns":101,/"ns":101/' >"$RAW"
+refused "check: a line that is cut" 'line [0-9]+ is not a result \(no JSON\)' judge
+good | sed 's/"objects":1000/"objects":0/' >"$RAW"
+refused "check: no objects" 'is not a result \(objects is 0\)' judge
+: >"$RAW"
+refused "check: no output" 'did not run to their end' judge
+ublk() {
+	printf '{"group":"ublk","case":"one-node","round":%d,"iops":%d,"counters":{"sheaf_refill":5}}\n' 1 "$1" 2 "$2"
+}
+ublk 1000 2000 >"$RAW"
+ok "check: the selftest counts from 1, and has no verdict" judge ublk 2
+
+# --- figures -------------------------------------------------------------
+
+D=$DIR/figures
+RESULT=$D/results.json
+mkdir -p "$D/raw" "$D/configs"
+for k in base ours peer; do
+	printf 'kernels.%s.version\t6.12\nkernels.%s.what\tmade up\n' $k $k
+done >"$D/meta"
+printf '%s\t%s\n' date 2026-11-21 command 'make bench' guests 2 rounds_per_guest 3 qemu QEMU host.cpu CPU \
+	host.cpus 2 host.kernel Linux host.load 0 >>"$D/meta"
+printf 'CONFIG_%s\n' SLUB=y SLUB_CPU_PARTIAL=y USB=y >"$D/configs/bench.base"
+printf 'CONFIG_%s\n' SLUB=y >"$D/configs/bench.ours"
+printf 'CONFIG_%s\n' SLUB=y >"$D/configs/bench.peer"
+# guest ROUND KERNEL, after which there are results: the output of this guest
+guest() {
+	{
+		echo '[ 0:00] booting bench: 1 CPU, under TCG (to count instructions)'
+		ktap_begin
+		cat
+		ktap_end
+	} >"$D/raw/$1.1cpu.$2.suite"
+}
+{ results bulk size=64 100000 100000 100000; results bulk size=128 200000 200000 200000; results bulk '<&>' 1000 1000 1000; } | guest 0 base
+{ results bulk size=64 104000 104000 200000; results bulk size=128 200000 200000 200000; results bulk '<&>' 1000 1000 1000; } | guest 1 base
+{ results bulk size=64 103000 103000 103000; results bulk size=128 220000 220000 220000; results bulk '<&>' 1000 1000 1000; } | guest 0 ours
+{ results bulk size=64 103000 103000 103000; results bulk size=128 220000 220000 220000; results bulk '<&>' 1000 1000 1000; } | guest 1 ours
+{ results bulk size=64 51000 51000 51000; } | guest 0 peer
+ublk 10000 10000 >"$D/raw/0.4cpu.base.ublk"
+ublk 20000 20000 >"$D/raw/0.4cpu.ours.ublk"
+
+write() { collect write "$D" && python3 -B "$REPORT" "$D"; }
+ok "write: results and tables" write
+value() {
+	python3 - "$RESULT" "$1" "$2" <<-'END'
+		import json, sys
+		data = json.load(open(sys.argv[1], encoding="utf-8"))
+		case = {c["case"]: c["kernels"] for c in data["cases"]}
+		got = eval(sys.argv[2], {"case": case, "data": data})
+		print(got)
+		sys.exit(str(got) != sys.argv[3])
+	END
+}
+ok "write: a figure is the median of the guests' medians" value 'case["size=64"]["base"]["ns_per_object"]' 102.0
+ok "write: the spread is that of the guests, not of the rounds" \
+	value 'round(case["size=64"]["base"]["spread"], 3)' 0.039
+ok "write: the raw rounds are kept" value 'case["size=64"]["base"]["rounds"]["ns"]' \
+	'[[100000, 100000, 100000], [104000, 104000, 200000]]'
+ok "write: counters are per million objects" \
+	value 'case["size=64"]["ours"]["counters_per_million"]["alloc_slowpath"]' 1000.0
+ok "write: IOPS become time" value 'case["one-node"]["ours"]["ns_per_object"]' 50000.0
+ok "write: what differs in the configuration" value 'data["config_differences"]["bench"]' \
+	"[{'symbol': 'SLUB_CPU_PARTIAL', 'base': 'y', 'ours': 'n', 'peer': 'n'}]"
+ok "write: what was skipped" value 'len(data["skipped"])' 3
+write >"$DIR/tables"
+table_has() { grep -qE "$1" "$DIR/tables" || { cat "$DIR/tables" && false; }; }
+ok "report: within the spread is not behind" table_has '^\| size=64 .*\| +1\.010 \? \|'
+ok "report: beyond it is" table_has '^\| size=128 .*\| +1\.100 ! \|'
+ok "report: a kernel without the case" table_has '^\| size=128 .*\| +- \|'
+ok "report: how many are behind" table_has 'behind base by more than the spread in 1 of 4 cases:'
+ok "report: and which" table_has '^- bulk: size=128, 1\.100 '
+ok "report: instructions are called so" table_has 'In instructions per object'
+ok "report: IOPS are shown as they are, the ratio is that of time" \
+	table_has '^\| one-node \| +10,000 \| +20,000 \| +- \| +0\.500   \|'
+ok "report: counters where there is no exact time" table_has '^\| one-node \| sheaf_refill \| +5 \|'
+charts() {
+	python3 -c 'import sys, xml.dom.minidom
+for f in sys.argv[1:]: xml.dom.minidom.parse(f)' "$D"/chart-bulk.svg "$D"/chart-ublk.svg
+}
+ok "report: the charts are XML" charts
+
+# --- a whole run ---------------------------------------------------------
+
+fake_repo
+mkdir -p "$REPO/lib/tests"
+bench() { "$REPO/scripts/bench.sh"; }
+ROUNDS=0 refused "bench: ROUNDS=0" 'ROUNDS=0 is not a number' bench
+ROUNDS=x refused "bench: ROUNDS= that is no number" 'ROUNDS=x is not a number' bench
+PEER=next refused "bench: PEER= that is no version" 'PEER=next is not a kernel version' bench
+BENCH=bulk,all refused "bench: an unknown group" 'BENCH: no group .all., choose among one_thread' bench
+BENCH=, refused "bench: no group at all" 'BENCH=, names no group' bench
+BENCH=ublk refused "bench: ublk without the selftest" 'the tree has no tools/testing/selftests/slab/ublk_null.sh' bench
+OURS=other refused "bench: OURS= that is no commit" 'OURS=other is no commit' bench
+BENCH=bulk refused "bench: without the benchmarks" 'there are no benchmarks to run' bench
+
+echo 'int bench;' >"$REPO/lib/tests/slab_bench_kunit.c"
+OUT=${LINUX%/linux}
+P=$OUT/bench/peer/linux
+fake_kernel "$P" 7 2
+mkdir -p "$P/lib/tests"
+echo '# KUnit' >"$P/lib/tests/Makefile"
+lays_once() {
+	"$REPO/scripts/bench/lay.sh" peer && "$REPO/scripts/bench/lay.sh" peer &&
+		[ "$(cat "$P/lib/tests/slab_bench_kunit.c")" = 'int bench;' ] &&
+		[ "$(grep -c slab_bench "$P/lib/Makefile")" -eq 1 ] &&
+		[ "$(grep -c '^config SLAB_BENCH' "$P/lib/Kconfig.debug")" -eq 1 ]
+}
+ok "lay: once" lays_once
+knows() {
+	echo 'config SLAB_BENCH_KUNIT_TEST' >"$P/mm/Kconfig"
+	rm "$P/lib/Kconfig.debug" "$P/lib/Makefile"
+	echo 'obj-m += slab_bench_kunit.o' >"$P/lib/tests/Makefile"
+	"$REPO/scripts/bench/lay.sh" peer && [ ! -e "$P/lib/Makefile" ] && [ ! -e "$P/lib/Kconfig.debug" ]
+}
+ok "lay: a tree that has them keeps its own" knows
+
+# Kernels and guests that take no time; each of them leaves a line.
+CALLS=$DIR/calls
+stub() {
+	printf '#!/bin/bash\n%s\n' "$2" >"$REPO/scripts/$1"
+	chmod +x "$REPO/scripts/$1"
+}
+# shellcheck disable=SC2016 # for the stubs
+{
+	stub peer.sh 'echo peer "$1" >>'"$CALLS"'; echo linux-source-7.2_7.2.13-1_all.deb >'"$OUT/bench/peer/package"
+	stub kernel.sh 'mkdir -p "$2/obj/${@: -1}/lib/tests"
+		echo CONFIG_SLUB=y >"$2/obj/${@: -1}/.config"
+		echo >"$2/obj/${@: -1}/lib/tests/slab_bench_kunit.ko"
+		echo "kernel ${2##*/} ${@:3}" >>'"$CALLS"
+	stub guest.sh 'echo "$TOPOLOGY $*" | sed "s,/[^ ]*/,,g" >>'"$CALLS"'
+		[ ! -e '"$DIR/fails"' ] || { echo "not ok 1 size=64"; echo "error: made up" >&2; exit 1; }
+		echo "[ 0:00] booting bench: 1 CPU, under TCG (made up)"; cat '"$RAW"
+}
+good 103 104 >"$RAW"
+keep() { ls -A "$OUT/bench"; cat "$DIR/results/"* 2>/dev/null; }
+whole() {
+	: >"$CALLS"
+	ROUNDS=2 PEER=7.2 BENCH=bulk RESULTS=$DIR/results bench
+}
+ok "bench: a whole run" whole
+keep_output
+ok "bench: prints the table" shown '| size=64 | 0.10 | 0.10 | 0.10 |   1.000   |'
+ok "bench: and how far it is" shown '9/9 round 2/2: peer on 1cpu, bulk'
+calls() { sed "s/^/$1 /" "$CALLS" && [ "$(sed -n "$2p" "$CALLS")" = "$3" ]; }
+ok "bench: builds the base" calls '' 2 'kernel base bench'
+ok "bench: lets the peer not know symbols" calls '' 4 'kernel peer -u bench'
+turns() { [ "$(sed -n 's/.* -n bench-\([0-9]\)-1cpu-\([a-z]*\) .*/\1\2/p' "$CALLS" | paste -sd' ')" = '0base 0ours 0peer 1base 1ours 1peer' ]; }
+ok "bench: boots by turns" turns
+files() {
+	[ "$(cd "$DIR/results" && echo *)" = 'chart-bulk.svg configs counters.md results.json results.md' ] &&
+		[ "$(cd "$DIR/results/configs" && echo *)" = 'bench.base bench.ours bench.peer' ]
+}
+ok "bench: writes all of it" files
+RESULT=$DIR/results/results.json
+ok "bench: knows the peer" value 'data["kernels"]["peer"]["what"]' \
+	"mainline's sheaves, linux-source-7.2_7.2.13-1"
+touch "$OUT/bench/failed"
+before=$(keep)
+touch "$DIR/fails"
+refused "bench: a guest that fails" 'made up' whole
+rm "$DIR/fails"
+same() { [ "$before" = "$(keep)" ]; }
+ok "bench: changes no results then" same
+good 103 104 | grep -v '"round":0' >"$RAW"
+refused "bench: figures that are not complete" 'base on 1cpu: bulk, size=64: rounds' whole
+ok "bench: nor then" same
