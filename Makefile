@@ -10,6 +10,7 @@ S := scripts
 CONFIG ?= guest
 export SHEAVES_T0 := $(shell date +%s)
 export KERNEL_SRC CPUS TOPOLOGY APPEND FORCE JOBS AM_TO
+export ROUNDS BENCH PEER OURS RESULTS STRESS_SECS
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -41,6 +42,12 @@ boot: kernel ## boot a kernel (CONFIG=guest) and judge its KUnit suites
 check: checkdeps tree ## all tests, as CI runs them
 	@$(S)/check.sh
 
+selftest: checkdeps kernel ## run the kselftests (ublk null target, sysfs, stress) in the guest, on each topology
+	@$(S)/selftest.sh
+
+bench: benchdeps tree ## measure against plain 6.12; PEER=7.2 against mainline too (ROUNDS=, BENCH=groups)
+	@$(S)/bench.sh
+
 bisect: tree ## build, boot and KUnit-test every commit of the series
 	@$(S)/bisect.sh
 
@@ -59,7 +66,11 @@ deps: ## install the Debian packages that are missing
 checkdeps:
 	@$(S)/deps.sh check
 
+benchdeps:
+	@$(S)/deps.sh bench
+
 clean: ## remove what was built; downloads stay
 	@$(S)/clean.sh
 
-.PHONY: help tree keep kernel run shell boot check bisect lint series refresh deps checkdeps clean
+.PHONY: help tree keep kernel run shell boot check selftest bench bisect lint series refresh \
+	deps checkdeps benchdeps clean

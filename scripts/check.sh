@@ -86,6 +86,24 @@ boot() {
 	grep -h '^KUnit' "$DIR/boot-$config-$name.log" | sed 's/^/          /' || :
 }
 
+# selftest TOPOLOGY: the kselftests, each of which is a check.
+selftest() {
+	local log=$DIR/selftest-$1.log t0=$SECONDS good bad
+
+	TOPOLOGY=$1 "$SCRIPTS/selftest.sh" >"$log" 2>&1 </dev/null || :
+	good=$(grep -cE '^\[ *[0-9:]+\] ok  ' "$log" || :)
+	bad=$(grep -cE '^\[ *[0-9:]+\] FAILED ' "$log" || :)
+	results "$good" ok
+	results "$bad" failed
+	if [ "$bad" -eq 0 ] && [ "$good" -eq 3 ] && ! grep -q '^error:' "$log"; then
+		say "ok      selftests $1: $good tests ($((SECONDS - t0)) s)"
+	else
+		[ "$bad" -gt 0 ] || result failed
+		say "FAILED  selftests $1 ($((SECONDS - t0)) s), see $(rel "$log")"
+		tail -n 60 "$log" | sed 's/^/        | /'
+	fi
+}
+
 no_warnings() { ! grep -A3 warning: "$LOGS/kernel-$1.log"; }
 
 # kernel CONFIG BOOTS: build, then run the function BOOTS in the background.
@@ -110,6 +128,10 @@ boots_guest() {
 	boot guest slab_debug APPEND=slab_debug=FZPU
 	boot guest capacity-0 APPEND=slab_sheaf_capacity=0
 	tap guest-tests guest.sh
+	selftest 1cpu
+	selftest 4cpu
+	selftest 2node
+	selftest memoryless
 }
 boots_tiny() { boot tiny 1cpu TOPOLOGY=1cpu; }
 boots_rt() { boot rt 4cpu TOPOLOGY=4cpu; }
@@ -123,6 +145,7 @@ boots_debug() {
 check "lint scripts" "$SCRIPTS/lint.sh" scripts || :
 tap tree-tests tree.sh
 tap series-tests series.sh
+tap bench-tests bench.sh
 check "series by git am" "$SCRIPTS/series.sh" || :
 check "lint maintainers" "$SCRIPTS/lint.sh" maintainers || :
 kernel guest boots_guest

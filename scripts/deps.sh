@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# deps.sh [check]: install the Debian packages that the build and the guest need,
-# with `check' also those of the tests, and virtme-ng into build/venv. Needs root
+# deps.sh [check|bench]: install the Debian packages that the build and the guest
+# need, with `check' or `bench' also those of the tests or of the benchmarks, and
+# virtme-ng into build/venv. Needs root
 # or sudo when something is missing; prints a line per thing installed, nothing
 # when all is there.
 
@@ -13,13 +14,16 @@ PACKAGES="
 	libssl-dev linux-source-6.12 perl procps python3 python3-venv qemu-system-x86
 	util-linux xz-utils
 "
-CHECK_PACKAGES="codespell python3-git python3-ply shellcheck sparse"
+GUEST_PACKAGES=" fio liburing-dev rsync"
+CHECK_PACKAGES="$GUEST_PACKAGES codespell python3-git python3-ply shellcheck sparse"
+BENCH_PACKAGES="$GUEST_PACKAGES debian-archive-keyring"
 VNG=virtme-ng==1.42
 
 case ${1:-} in
 '') ;;
 check) PACKAGES+=$CHECK_PACKAGES ;;
-*) die "usage: deps.sh [check]" ;;
+bench) PACKAGES+=$BENCH_PACKAGES ;;
+*) die "usage: deps.sh [check|bench]" ;;
 esac
 
 missing() {

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash disable=SC2034
+#
+# What the tests of the slab allocator share: KTAP, the counters in
+# /sys/kernel/slab, lists of CPUs. Sourced, by bash. The functions leave what they
+# found in a variable, since a fork takes its time on an emulated machine.
+
+DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=/dev/null
+. "$DIR/../kselftest/ktap_helpers.sh"
+
+export LC_ALL=C
+SLAB=${SLAB_SYSFS:-/sys/kernel/slab}
+MODULE=test_slab_load
+export MODULE_PARAMS=/sys/module/$MODULE/parameters
+
+msg() { echo "# $*"; }
+
+# The machine, or the kernel, cannot run any of the tests.
+skip_all() {
+	ktap_skip_all "$@"
+	exit "$KSFT_SKIP"
+}
+
+# skip NAME REASON: the machine cannot run this test.
+skip() {
+	__ktap_test ok "$1" "SKIP $2"
+	KTAP_CNT_SKIP=$((KTAP_CNT_SKIP + 1))
+}
+
+# verdict NAME COMMAND...: a test that passes if the command succeeds. Unlike
+# ktap_test_result, it takes arguments with spaces.
+verdict() {
+	local name=$1
+
+	shift
+	if "$@"; then
+		ktap_test_pass "$name"
+	else
+		ktap_test_fail "$name"
+	fi
+}
+
+need_root() {
+	[ "$(id -u)" -eq 0 ] || skip_all "needs root"
+}
+
+need_stats() {
+	local file
+
+	[ -d "$SLAB" ] || skip_all "no $SLAB, needs CONFIG_SYSFS and CONFIG_SLUB_DEBUG"
+	for file in "$SLAB"/*/alloc_fastpath; do
+		[ ! -e "$file" ] || return 0
+	done
+	skip_all "no counters in $SLAB, needs CONFIG_SLUB_STATS"
+}
+
+# Where the module is: built in the tree, or installed.
+need_module() {
+	KO=$DIR/test_modules/$MODULE.ko
+	[ -e "$KO" ] || skip_all "$KO is not built, needs a built kernel, KDIR="
+	[ -e /proc/modules ] || skip_all "needs CONFIG_MODULES"
+	if [ -d "/sys/module/$MODULE" ]; then
+		rmmod "$MODULE" || skip_all "cannot unload $MODULE"
+	fi
+}
+
+# total CACHE FILE: the number that FILE starts with, in VALUE; empty if there is
+# no such file.
+total() {
+	VALUE=
+	[ ! -e "$SLAB/$1/$2" ] || read -r VALUE _ <"$SLAB/$1/$2"
+	VALUE=${VALUE%%[!0-9]*}
+}
+
+# A file like "12 C0=10 C3=2": the array named by $2 gets [total], [C0], [C3]. Fails
+# if the file is no such thing.
+declare -A COUNTER
+parse_counter() {
+	local file=$1 words word
+
+	COUNTER=()
+	read -r -a words <"$file" || return 1
+	[[ ${words[0]:-} =~ ^[0-9]+$ ]] || return 1
+	COUNTER[total]=${words[0]}
+	for word in "${words[@]:1}"; do
+		[[ $word =~ ^(C[0-9]+)=([0-9]+)$ ]] || return 1
+		COUNTER[${BASH_REMATCH[1]}]=${BASH_REMATCH[2]}
+	done
+}
+
+# expand LIST: "0-2,5" is (0 1 2 5), in EXPANDED.
+expand() {
+	local part i
+
+	EXPANDED=()
+	for part in ${1//,/ }; do
+		for ((i = ${part%-*}; i <= ${part#*-}; i++)); do
+			EXPANDED+=("$i")
+		done
+	done
+}

@@ -1,0 +1,325 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# All that happens rarely, at the same time and for some seconds: CPUs go offline
+# and come back, caches are shrunk, a module that creates caches, loads them on all
+# CPUs and destroys them comes and goes, files are created and looked up in a
+# cgroup with too little memory, and up to half of the free memory is taken and
+# given back. Afterwards the log must be clean, no object be corrupted or leaked,
+# and all CPUs be online.
+
+. "$(dirname "$0")/functions.sh"
+
+SECS=20
+SEED=$RANDOM
+TMP=
+OFFLINE=()
+
+while getopts t:s:h opt; do
+	case $opt in
+	t) SECS=$OPTARG ;;
+	s) SEED=$OPTARG ;;
+	*)
+		echo "usage: stress.sh [-t SECONDS] [-s SEED]" >&2
+		exit 2
+		;;
+	esac
+done
+
+WRONG='WARNING:|\bBUG\b|Oops|KASAN:|KFENCE:|UBSAN:|ODEBUG:|Call Trace:|INFO: (rcu|task)'
+WRONG+='|Objects remaining|still has objects|possible (circular|recursive)|suspicious RCU'
+WRONG+='|general protection fault|unable to handle|list_(add|del) corruption|soft lockup'
+WRONG+='|cannot create duplicate|test_slab_load: FAILED|SLUB: no memory'
+
+CGROUP=/sys/fs/cgroup/slab_stress.$$
+
+# Threads that look after something end when this file goes away.
+cleanup() {
+	[ -z "$TMP" ] || rm -f "$TMP/go"
+	wait
+	all_online
+	[ ! -d "/sys/module/$MODULE" ] || rmmod "$MODULE"
+	if [ -n "$TMP" ]; then
+		umount "$TMP/files" 2>/dev/null
+		rm -rf "$TMP"
+	fi
+	[ ! -d "$CGROUP" ] || rmdir "$CGROUP"
+	[ -z "${MOUNTED_CGROUP:-}" ] || umount /sys/fs/cgroup
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+# --- the machine ---------------------------------------------------------
+
+# The CPUs that can go offline.
+find_cpus() {
+	local file
+
+	OFFLINE=()
+	for file in /sys/devices/system/cpu/cpu[0-9]*/online; do
+		[ ! -w "$file" ] || OFFLINE+=("$file")
+	done
+}
+
+all_online() {
+	local file value
+
+	for file in "${OFFLINE[@]}"; do
+		read -r value <"$file"
+		[ "$value" = 1 ] || echo 1 >"$file"
+	done
+}
+
+online_list() { cat /sys/devices/system/cpu/online; }
+
+# Cgroup v2, with a limit that is not deadly: reclaim never ends in an OOM kill.
+make_cgroup() {
+	if [ ! -e /sys/fs/cgroup/cgroup.controllers ]; then
+		mount -t cgroup2 none /sys/fs/cgroup 2>/dev/null || return
+		MOUNTED_CGROUP=1
+	fi
+	echo +memory >/sys/fs/cgroup/cgroup.subtree_control 2>/dev/null
+	mkdir "$CGROUP" && [ -e "$CGROUP/memory.high" ] && echo 4M >"$CGROUP/memory.high"
+}
+
+# --- who does what -------------------------------------------------------
+
+going() { [ -e "$TMP/go" ]; }
+
+# count NAME: what has been done, for the report. Each counter has one writer.
+declare -A TIMES
+count() {
+	TIMES[$1]=$((${TIMES[$1]:-0} + 1))
+	echo "${TIMES[$1]}" >"$TMP/done.$1"
+}
+
+done_so_far() {
+	VALUE=0
+	[ ! -e "$TMP/done.$1" ] || read -r VALUE <"$TMP/done.$1"
+}
+
+# Part of a second.
+doze() { sleep "0.$((RANDOM % $1))"; }
+
+hotplug() {
+	local file
+
+	RANDOM=$((SEED + 1))
+	while going; do
+		file=${OFFLINE[RANDOM % ${#OFFLINE[@]}]}
+		! echo 0 >"$file" || count offline
+		doze 3
+		# several may be offline at a time
+		[ $((RANDOM % 4)) -eq 0 ] || all_online
+	done 2>>"$TMP/hotplug.err"
+	all_online
+}
+
+shrink() {
+	local caches=() dir
+
+	RANDOM=$((SEED + 2))
+	while going; do
+		caches=("$SLAB"/test_slab_* "$SLAB"/*)
+		dir=${caches[RANDOM % ${#caches[@]}]}
+		# A cache that is in use may be gone.
+		! echo 1 >"$dir/shrink" || count shrink
+		read -r _ <"$dir/sheaf_objects"
+		[ $((RANDOM % 8)) -ne 0 ] || doze 2
+	done 2>/dev/null
+}
+
+load_modules() {
+	local errors
+
+	RANDOM=$((SEED + 3))
+	while going; do
+		insmod "$KO" run=1 seed=$RANDOM || break
+		doze 5
+		read -r errors <"$MODULE_PARAMS/errors"
+		[ "$errors" -eq 0 ] || echo "$errors" >>"$TMP/errors"
+		rmmod "$MODULE" || break
+		count modules
+	done 2>>"$TMP/modules.err"
+}
+
+# Inodes, dentries, and what else a file takes, charged to a cgroup.
+make_files() {
+	local i
+
+	RANDOM=$((SEED + 4))
+	! [ -e "$CGROUP/cgroup.procs" ] || echo $BASHPID >"$CGROUP/cgroup.procs"
+	while going; do
+		for ((i = 0; i < 500; i++)); do
+			: >"$TMP/files/$((RANDOM % 2000))"
+			[ ! -e "$TMP/files/none$RANDOM" ] || break
+		done
+		rm -f "$TMP"/files/*[0-4]
+		count files
+	done 2>/dev/null
+	! [ -e "$CGROUP/cgroup.procs" ] || echo $BASHPID >/sys/fs/cgroup/cgroup.procs
+}
+
+# drop_caches WHAT: without a line in the log, which is what the 4 does.
+drop_caches() {
+	echo 4 >/proc/sys/vm/drop_caches
+	echo "$1" >/proc/sys/vm/drop_caches
+}
+
+# At most half of what is available, so that nothing is killed, and at most 1 GB.
+eat_memory() {
+	local key kb
+
+	RANDOM=$((SEED + 5))
+	while going; do
+		while read -r key kb _; do
+			[ "$key" != MemAvailable: ] || break
+		done </proc/meminfo
+		kb=$((kb / 2 > 1048576 ? 1048576 : kb / 2))
+		kb=$((kb >> RANDOM % 4))
+		head -c "${kb}K" /dev/zero >"$TMP/files/memory"
+		rm "$TMP/files/memory"
+		drop_caches 2
+		count eaten
+	done 2>/dev/null
+}
+
+run_all() {
+	touch "$TMP/go"
+	[ ${#OFFLINE[@]} -eq 0 ] || hotplug &
+	shrink &
+	load_modules &
+	make_files &
+	eat_memory &
+	sleep "$SECS"
+	rm "$TMP/go"
+	wait
+}
+
+# --- what is left --------------------------------------------------------
+
+# Give back what can be given back, in all caches.
+settle() {
+	local dir
+
+	drop_caches 3
+	for dir in "$SLAB"/*; do
+		[ -L "$dir" ] || echo 1 >"$dir/shrink"
+	done
+	# dead cgroups, and RCU
+	sleep 1
+}
+
+slab_kb() {
+	local key kb
+
+	rm -f "$TMP"/files/*
+	settle
+	settle
+	while read -r key kb _; do
+		[ "$key" != Slab: ] || VALUE=$kb
+	done </proc/meminfo
+}
+
+# Files that tests and shells have used since, and their dentries, stay: that is
+# the tolerance. A sheaf that leaks each time that a CPU goes offline, for each
+# cache, or an object each time that the module is loaded, is more.
+slab_is_back() {
+	local limit=$((SLAB_BEFORE + SLAB_BEFORE / 50 + 512))
+
+	slab_kb
+	msg "slab memory: $SLAB_BEFORE kB before, $VALUE kB after, at most $limit kB"
+	[ "$VALUE" -le $limit ]
+}
+
+log_is_clean() {
+	local bad
+
+	bad=$(dmesg | sed -n "/$MARK/,\$p" | grep -E -A 30 "$WRONG" | head -n 60)
+	[ -z "$bad" ] && return
+	while IFS= read -r line; do
+		msg "$line"
+	done <<<"$bad"
+	return 1
+}
+
+no_cache_left() {
+	local dir
+
+	for dir in "$SLAB"/test_slab_*; do
+		[ ! -e "$dir" ] || {
+			msg "$dir is still there"
+			return 1
+		}
+	done
+}
+
+no_object_corrupted() {
+	[ ! -e "$TMP/errors" ] && return
+	msg "wrong objects: $(cat "$TMP/errors")"
+	return 1
+}
+
+# did NAME: it happened.
+did() {
+	done_so_far "$1"
+	[ "$VALUE" -gt 0 ] && return
+	msg "$(cat "$TMP/$1.err" 2>/dev/null)"
+	return 1
+}
+
+did_all() {
+	did modules && did shrink && did files && did eaten
+}
+
+report() {
+	local name line=
+
+	for name in offline shrink modules files eaten; do
+		done_so_far $name
+		line+=" $name $VALUE"
+	done
+	msg "done in $SECS s:$line"
+}
+
+# -------------------------------------------------------------------------
+
+ktap_print_header
+need_root
+[ -e "$SLAB/kmalloc-64/shrink" ] || skip_all "no $SLAB/kmalloc-64/shrink"
+need_module
+TMP=$(mktemp -d) || exit 1
+mkdir "$TMP/files"
+mount -t tmpfs -o size=75% none "$TMP/files" || skip_all "cannot mount a tmpfs"
+find_cpus
+ktap_set_plan 7
+msg "seed $SEED, $SECS s"
+make_cgroup || msg "no memory cgroup: files are created without"
+RANDOM=$SEED
+ONLINE=$(online_list)
+MARK="slab_stress begins $SEED.$$"
+echo "$MARK" >/dev/kmsg
+# What is allocated once, by the first that needs it, is not leaked.
+insmod "$KO" run=1 && sleep 0.2 && rmmod "$MODULE"
+for file in "${OFFLINE[@]}"; do
+	echo 0 >"$file"
+	echo 1 >"$file"
+done
+slab_kb
+SLAB_BEFORE=$VALUE
+
+run_all
+report
+
+verdict "modules, shrinking, files and memory: the load ran" did_all
+if [ ${#OFFLINE[@]} -gt 0 ]; then
+	verdict "CPUs went offline" did offline
+else
+	skip "CPUs went offline" "no CPU can go offline"
+fi
+verdict "all CPUs are online again" [ "$(online_list)" = "$ONLINE" ]
+verdict "no object was corrupted" no_object_corrupted
+verdict "no cache is left" no_cache_left
+verdict "the kernel's log is clean" log_is_clean
+verdict "slab memory is back" slab_is_back
+ktap_finished

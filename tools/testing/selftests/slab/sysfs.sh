@@ -1,0 +1,470 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# What /sys/kernel/slab tells of sheaves and barns: that the files are there, that
+# they add up, and what writing to them does.
+#
+# The load is a module with caches of its own. Most invariants are checked while it
+# pauses, where they are exact:
+#
+#   any counter         the total is the sum of what the CPUs have
+#   allocated - freed   is what the module holds, and objects - sheaf_objects
+#   sheaf_refill + free_fastpath - sheaf_flush - alloc_fastpath
+#                       is sheaf_objects
+#   sheaf_alloc - sheaf_free
+#                       is the number of sheaves: enough for sheaf_objects, not more
+#                       than CPUs (2) and barns have room for; 0 after shrink
+#   barn_put - barn_get is the number of full sheaves in barns, which are part of
+#                       sheaf_objects, and fit in the barns
+#   alloc_slab - free_slab
+#                       is slabs; slabs times objs_per_slab is total_objects
+#
+# (those of slabs and barns only until a cache is shrunk, which is not counted
+# there). Under load there are bounds, which hold whenever the files are read, in
+# this order: an object, or a sheaf, must be allocated to be freed, and put to be
+# got; between the last two and their counting there may be as many as there are
+# threads and CPUs.
+#
+# The counters of a CPU are not shown while it is offline, so all of this needs the
+# CPUs to stay. Elsewhere than on x86, where an increment is more than one
+# instruction, a count may be lost, and the exact ones may be off by that.
+
+. "$(dirname "$0")/functions.sh"
+
+PAUSES=5
+TMP=
+
+while getopts n:h opt; do
+	case $opt in
+	n) PAUSES=$OPTARG ;;
+	*)
+		echo "usage: sysfs.sh [-n PAUSES]: let the load pause so often, $PAUSES" >&2
+		exit 2
+		;;
+	esac
+done
+
+COUNTERS="alloc_fastpath alloc_slowpath free_fastpath free_slowpath sheaf_alloc sheaf_free
+	sheaf_refill sheaf_flush barn_get barn_get_fail barn_put barn_put_fail
+	sheaf_prefill_fast sheaf_prefill_slow sheaf_prefill_oversize sheaf_return_fast
+	sheaf_return_slow free_rcu_sheaf free_rcu_sheaf_fail"
+REMOVED="cpu_slabs slabs_cpu_partial cpu_partial"
+PLAIN="sheaf_capacity sheaf_objects $REMOVED"
+OPTIONAL="list_lock"
+
+cleanup() {
+	[ ! -d "/sys/module/$MODULE" ] || rmmod "$MODULE"
+	[ -z "$TMP" ] || rm -rf "$TMP"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+# --- the files -----------------------------------------------------------
+
+# bad REASON: counts, and says it, unless there is too much to say.
+bad() {
+	BAD=$((BAD + 1))
+	if [ $BAD -le 10 ]; then
+		msg "$*"
+	elif [ $BAD -eq 11 ]; then
+		msg "and more"
+	fi
+}
+
+# judged NAME: whether there was anything bad since BAD was set to 0.
+judged() {
+	if [ $BAD -eq 0 ]; then
+		ktap_test_pass "$1"
+	else
+		ktap_test_fail "$1"
+	fi
+	BAD=0
+}
+
+# adds_up FILE: it parses, and the total is the sum of its parts.
+adds_up() {
+	local key sum=0 line
+
+	parse_counter "$1" || {
+		read -r line <"$1"
+		bad "$1: cannot be parsed: $line"
+		return
+	}
+	for key in "${!COUNTER[@]}"; do
+		[ "$key" = total ] || sum=$((sum + COUNTER[$key]))
+	done
+	# One CPU may be enough not to tell.
+	[ ${#COUNTER[@]} -gt 1 ] || [ "$SMP" ] || sum=${COUNTER[total]}
+	[ "$sum" -eq "${COUNTER[total]}" ] ||
+		bad "$1: total ${COUNTER[total]}, the CPUs have $sum"
+}
+
+# All caches, the busy ones of the system as well: a file is one reading.
+check_all_caches() {
+	local dir name
+
+	for dir in "$SLAB"/*; do
+		[ ! -L "$dir" ] || continue
+		for name in $COUNTERS; do
+			if [ -e "$dir/$name" ]; then
+				adds_up "$dir/$name"
+			else
+				bad "$dir/$name: no such file"
+			fi
+		done
+		for name in $OPTIONAL; do
+			[ ! -e "$dir/$name" ] || adds_up "$dir/$name"
+		done
+		for name in $PLAIN; do
+			[ -e "$dir/$name" ] || {
+				bad "$dir/$name: no such file"
+				continue
+			}
+			read -r VALUE <"$dir/$name"
+			case $REMOVED in
+			*$name*) [[ $VALUE =~ ^0(\(0\))?$ ]] || bad "$dir/$name: $VALUE, not 0" ;;
+			*) [[ $VALUE =~ ^[0-9]+$ ]] || bad "$dir/$name: not a number: $VALUE" ;;
+			esac
+		done
+	done
+}
+
+# --- the load ------------------------------------------------------------
+
+# What a cache has room for: SHEAVES in CPUs and barns, IN_BARNS full ones.
+find_limits() {
+	local dir list max
+
+	read -r list </sys/devices/system/cpu/possible
+	expand "$list"
+	SHEAVES=$((2 * ${#EXPANDED[@]}))
+	IN_BARNS=0
+	for dir in /sys/devices/system/node/node*; do
+		max=10
+		if [ -d "$dir" ]; then
+			list=
+			read -r list <"$dir/cpulist"
+			expand "$list"
+			[ ${#EXPANDED[@]} -le $max ] || max=${#EXPANDED[@]}
+		fi
+		IN_BARNS=$((IN_BARNS + max))
+	done
+	SHEAVES=$((SHEAVES + 2 * IN_BARNS))
+}
+
+run_load() { echo "$1" >"$MODULE_PARAMS/run"; }
+
+# The numbers of a cache, in V: counters as they are, and some more files.
+declare -A V
+read_cache() {
+	local name
+
+	V=()
+	for name in $COUNTERS sheaf_capacity sheaf_objects alloc_slab free_slab order_fallback \
+		slabs objects total_objects objs_per_slab partial objects_partial; do
+		total "$1" "$name"
+		V[$name]=${VALUE:-0}
+	done
+	V[allocs]=$((V[alloc_fastpath] + V[alloc_slowpath]))
+	V[frees]=$((V[free_fastpath] + V[free_slowpath]))
+	V[held]=${HELD[$1]}
+}
+
+# In one piece: read, line by line, would go back in a file that changes.
+declare -A HELD
+read_held() {
+	local lines line
+
+	mapfile -t lines <"$MODULE_PARAMS/held"
+	for line in "${lines[@]}"; do
+		HELD[${line% *}]=${line#* }
+	done
+}
+
+# equal CACHE WHAT A B, at_most CACHE WHAT A B: arithmetic expressions.
+equal() { (($3 == $4)) || bad "$1: $2: $3 is $(($3)), $4 is $(($4))"; }
+at_most() { (($3 <= $4)) || bad "$1: $2: $3 is $(($3)), $4 is $(($4))"; }
+
+# At rest.
+check_objects() {
+	equal "$1" "objects in use" 'V[allocs] - V[frees]' 'V[held]'
+	equal "$1" "objects by slabs" 'V[objects] - V[sheaf_objects]' 'V[held]'
+	equal "$1" "objects in sheaves" \
+		'V[sheaf_refill] + V[free_fastpath] - V[sheaf_flush] - V[alloc_fastpath]' \
+		'V[sheaf_objects]'
+	at_most "$1" "objects in slabs" 'V[objects]' 'V[total_objects]'
+	at_most "$1" "objects in partial slabs" 'V[objects_partial]' 'V[objects]'
+	at_most "$1" "partial slabs" 'V[partial]' 'V[slabs]'
+}
+
+# At rest.
+check_sheaves() {
+	at_most "$1" "sheaves that hold the objects" 'V[sheaf_objects]' \
+		'(V[sheaf_alloc] - V[sheaf_free]) * V[sheaf_capacity]'
+	at_most "$1" "room for sheaves" 'V[sheaf_alloc] - V[sheaf_free]' 'SHEAVES'
+}
+
+# At rest, if the cache was never shrunk.
+check_unshrunk() {
+	at_most "$1" "sheaves in barns" 0 'V[barn_put] - V[barn_get]'
+	at_most "$1" "objects in barns" '(V[barn_put] - V[barn_get]) * V[sheaf_capacity]' \
+		'V[sheaf_objects]'
+	at_most "$1" "room in barns" 'V[barn_put] - V[barn_get]' 'IN_BARNS'
+	equal "$1" "slabs" 'V[alloc_slab] - V[free_slab]' 'V[slabs]'
+	((V[order_fallback])) ||
+		equal "$1" "objects of slabs" 'V[slabs] * V[objs_per_slab]' 'V[total_objects]'
+}
+
+check_no_sheaves() {
+	local name
+
+	for name in alloc_fastpath free_fastpath sheaf_alloc sheaf_refill sheaf_flush barn_get \
+		barn_put sheaf_objects; do
+		equal "$1" "without sheaves" "V[$name]" 0
+	done
+}
+
+# Whether the load makes the counters move at all.
+check_moved() {
+	at_most "$1" "the load" 1000 'V[allocs]'
+	((V[sheaf_capacity] == 0)) || {
+		at_most "$1" "the load" 1 'V[sheaf_refill]'
+		at_most "$1" "the load" 'V[allocs] / 2' 'V[alloc_fastpath]'
+	}
+}
+
+for_caches() {
+	local name
+
+	for name in "${CACHES[@]}"; do
+		read_cache "$name"
+		"$@" "$name"
+	done
+}
+
+check_at_rest() {
+	check_objects "$1"
+	check_sheaves "$1"
+	check_unshrunk "$1"
+	((V[sheaf_capacity])) || check_no_sheaves "$1"
+}
+
+# Two readings of two counters, in this order: the later ones must not be less.
+declare -A LAST
+check_under_load() {
+	local name
+
+	for name in frees allocs; do
+		total "$1" ${name%s}_fastpath
+		V[$name]=$VALUE
+		total "$1" ${name%s}_slowpath
+		V[$name]=$((V[$name] + VALUE))
+	done
+	for name in sheaf_free sheaf_alloc barn_get barn_put sheaf_capacity sheaf_objects; do
+		total "$1" "$name"
+		V[$name]=$VALUE
+	done
+	at_most "$1" "freed" 'V[frees]' 'V[allocs]'
+	at_most "$1" "sheaves freed" 'V[sheaf_free]' 'V[sheaf_alloc]'
+	at_most "$1" "sheaves got" 'V[barn_get]' "V[barn_put] + SLACK"
+	at_most "$1" "room in sheaves" 'V[sheaf_objects]' "SHEAVES * V[sheaf_capacity]"
+	for name in frees allocs sheaf_free sheaf_alloc barn_get barn_put; do
+		at_most "$1" "$name, formerly and now" "${LAST[$1 $name]:-0}" "V[$name]"
+		LAST[$1 $name]=${V[$name]}
+	done
+}
+
+under_load() {
+	local i name file
+
+	for ((i = 0; i < PAUSES; i++)); do
+		for name in "${CACHES[@]}"; do
+			check_under_load "$name"
+			for file in alloc_fastpath free_fastpath sheaf_refill barn_put; do
+				adds_up "$SLAB/$name/$file"
+			done
+		done
+	done
+}
+
+between_loads() {
+	local i
+
+	for ((i = 0; i < PAUSES; i++)); do
+		run_load 1
+		sleep "0.$((RANDOM % 10))"
+		run_load 0
+		read_held
+		for_caches check_at_rest
+	done
+}
+
+# --- writing -------------------------------------------------------------
+
+# write_file FILE TEXT: the error, as bash puts it, in VALUE; empty for success.
+write_file() {
+	if VALUE=$( (printf '%s\n' "$2" >"$1") 2>&1); then
+		VALUE=
+	else
+		VALUE=${VALUE##*: }
+	fi
+}
+
+# refused FILE TEXT ERROR: and it reads as before.
+refused() {
+	local before='' after=''
+
+	[ -e "$1" ] || {
+		bad "$1: no such file"
+		return
+	}
+	IFS= read -r -d '' before <"$1"
+	write_file "$1" "$2"
+	[ "$VALUE" = "$3" ] || bad "$1: writing '$2': ${VALUE:-no error}, not $3"
+	IFS= read -r -d '' after <"$1"
+	[ "$before" = "$after" ] || bad "$1: writing '$2' changed $before to $after"
+}
+
+# At rest: all writable files of a cache, and those that must not be.
+check_refusals() {
+	local name text dir=$SLAB/$1 invalid="Invalid argument"
+
+	for name in $COUNTERS; do
+		for text in 1 -1 x ''; do
+			refused "$dir/$name" "$text" "$invalid"
+		done
+	done
+	for text in 0 x ''; do
+		refused "$dir/shrink" "$text" "$invalid"
+	done
+	for text in x -1 '1 1' ''; do
+		refused "$dir/min_partial" "$text" "$invalid"
+		refused "$dir/cpu_partial" "$text" "$invalid"
+	done
+	refused "$dir/cpu_partial" 30 "$invalid"
+	refused "$dir/validate" x "$invalid"
+	if [ -e "$dir/remote_node_defrag_ratio" ]; then
+		refused "$dir/remote_node_defrag_ratio" x "$invalid"
+		refused "$dir/remote_node_defrag_ratio" 101 "Numerical result out of range"
+	fi
+	for name in sheaf_capacity sheaf_objects cpu_slabs slabs_cpu_partial objects; do
+		refused "$dir/$name" 1 "Permission denied"
+	done
+}
+
+check_accepted() {
+	local dir=$SLAB/$1
+
+	write_file "$dir/cpu_partial" 0
+	[ -z "$VALUE" ] || bad "$dir/cpu_partial: writing 0: $VALUE"
+}
+
+# At rest: what is cached goes back to slabs, and nothing else changes.
+check_shrink() {
+	local held=${V[held]}
+
+	write_file "$SLAB/$1/shrink" 1
+	[ -z "$VALUE" ] || bad "$SLAB/$1/shrink: $VALUE"
+	read_cache "$1"
+	equal "$1" "objects in sheaves after shrink" 'V[sheaf_objects]' 0
+	equal "$1" "sheaves after shrink" 'V[sheaf_alloc]' 'V[sheaf_free]'
+	equal "$1" "held after shrink" "$held" 'V[held]'
+	check_objects "$1"
+	at_most "$1" "empty slabs after shrink" 'V[slabs] * V[objs_per_slab]' \
+		'V[objects] + V[partial] * V[objs_per_slab]'
+}
+
+# At rest: one counter is cleared, the others stay.
+check_reset() {
+	local name other before after
+
+	for name in $COUNTERS; do
+		[ -e "$SLAB/$1/$name" ] || {
+			bad "$SLAB/$1/$name: no such file"
+			continue
+		}
+		other=alloc_fastpath
+		[ "$name" != alloc_fastpath ] || other=alloc_slowpath
+		read -r before <"$SLAB/$1/$other"
+		write_file "$SLAB/$1/$name" 0
+		[ -z "$VALUE" ] || bad "$SLAB/$1/$name: writing 0: $VALUE"
+		read -r after <"$SLAB/$1/$name"
+		[ "$after" = 0 ] || bad "$SLAB/$1/$name: after writing 0: $after"
+		# already cleared, or not touched
+		read -r after <"$SLAB/$1/$other"
+		[ "$before" = "$after" ] || bad "$SLAB/$1/$other: changed by writing to $name"
+	done
+}
+
+# The counters count on from zero.
+check_counts_again() {
+	local name
+
+	at_most "$1" "after the reset" 1 'V[allocs]'
+	for name in alloc_fastpath free_fastpath; do
+		[ ! -e "$SLAB/$1/$name" ] || adds_up "$SLAB/$1/$name"
+	done
+}
+
+# -------------------------------------------------------------------------
+
+ktap_print_header
+need_root
+[ -d "$SLAB" ] || skip_all "no $SLAB"
+need_stats
+BAD=0
+SMP=
+[ ! -e /sys/devices/system/cpu/cpu0/topology ] || SMP=1
+[ "$(cat /sys/devices/system/cpu/possible)" != 0 ] || SMP=
+if [ "$SLAB" != /sys/kernel/slab ]; then
+	# Somebody else's files: nothing can be written there, and no load be run.
+	ktap_set_plan 1
+	check_all_caches
+	judged "all caches: files exist, parse, and add up"
+	ktap_finished
+fi
+need_module
+ktap_set_plan 9
+
+check_all_caches
+judged "all caches: files exist, parse, and add up"
+
+insmod "$KO" run=1 seed=$RANDOM || ktap_exit_fail_msg "cannot load $KO"
+find_limits
+CACHES=()
+read_held
+for name in "${!HELD[@]}"; do
+	CACHES+=("$name")
+done
+total "${CACHES[0]}" sheaf_capacity
+[ "$VALUE" -ne 0 ] || msg "the caches have no sheaves"
+read -r SLACK <"$MODULE_PARAMS/threads"
+SLACK=$((SLACK + SHEAVES))
+
+under_load
+judged "under load: bounds hold"
+run_load 0
+read_held
+for_caches check_at_rest
+for_caches check_moved
+judged "after the load: counters agree with what is allocated"
+between_loads
+judged "each time that the load pauses: they still do"
+
+for_caches check_refusals
+judged "what makes no sense is refused, and changes nothing"
+for_caches check_accepted
+judged "what tools may write is accepted"
+for_caches check_shrink
+judged "shrink: no object and no sheaf stays behind"
+for_caches check_reset
+run_load 1
+sleep 0.5
+run_load 0
+read_held
+for_caches check_counts_again
+judged "counters start again when they are cleared"
+read -r errors <"$MODULE_PARAMS/errors"
+[ "$errors" -eq 0 ] || bad "$errors objects were corrupted"
+judged "no object was corrupted"
+ktap_finished
