@@ -78,6 +78,7 @@
 #include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
+#include <linux/sizes.h>
 #include <linux/workqueue.h>
 #include <kunit/visibility.h>
 
@@ -823,9 +824,9 @@ static unsigned int default_capacity(struct kmem_cache *s,
 	struct slab_sheaf *sheaf;
 	unsigned int capacity;
 
-	if (s->size > PAGE_SIZE)
+	if (s->size > SZ_4K)
 		capacity = 4;
-	else if (s->size > 2048)
+	else if (s->size > SZ_2K)
 		capacity = 12;
 	else if (s->size >= 256)
 		capacity = 28;

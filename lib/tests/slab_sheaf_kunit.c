@@ -737,12 +737,12 @@ static unsigned int expected_capacity(struct kmem_cache *s, unsigned int request
 {
 	unsigned int capacity;
 
-	if (s->size >= PAGE_SIZE)
-		capacity = 3;
-	else if (s->size >= 1024)
+	if (s->size > 4096)
+		capacity = 4;
+	else if (s->size > 2048)
 		capacity = 12;
 	else if (s->size >= 256)
-		capacity = 26;
+		capacity = 28;
 	else
 		capacity = 60;
 	return fill_bucket(max(capacity, requested));
@@ -765,8 +765,8 @@ static void skip_if_capacity_is_set(struct kunit *test)
 static void default_capacity(struct kunit *test)
 {
 	static const unsigned int sizes[] = {
-		8, 64, 255, 256, 257, 512, 1023, 1024, 1500, 2048,
-		PAGE_SIZE - 1, PAGE_SIZE, 2 * PAGE_SIZE, 4 * PAGE_SIZE,
+		8, 64, 255, 256, 257, 512, 1023, 1024, 1500, 2048, 2049,
+		4096, 4097, PAGE_SIZE, 2 * PAGE_SIZE, 4 * PAGE_SIZE,
 	};
 	struct kmem_cache_args none = { };
 	struct kmem_cache *s;
@@ -1090,16 +1090,53 @@ static void bulk_refill_with_gfp(struct kunit *test)
 {
 	const struct gfp_case *g = test->param_value;
 	struct sheaf_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
-	/* What would fill a sheaf may as well come from slabs. */
-	unsigned int n = st->cap > 1 ? st->cap - 1 : 30;
-	void **p = new_array(test, n);
+	/* What would fill half a sheaf may as well come from slabs. */
+	unsigned int many = max(st->cap / 2, 1U);
+	unsigned int few = many - 1;
+	void **p = new_array(test, many);
 	struct moves m;
 
-	grab_bulk(test, p, n, g->gfp);
+	grab_bulk(test, p, many, g->gfp);
 	m = take_moves(test);
-	KUNIT_EXPECT_EQ(test, m.alloc_fast + m.alloc_slow, n);
-	KUNIT_EXPECT_EQ(test, m.alloc_slow, st->cap > 1 ? 0 : n);
-	KUNIT_EXPECT_GE(test, m.refill, m.alloc_fast);
+	KUNIT_EXPECT_EQ(test, m.alloc_slow, many);
+	KUNIT_EXPECT_EQ(test, m.alloc_fast, 0);
+
+	if (!few)
+		return;
+	grab_bulk(test, p, few, g->gfp);
+	m = take_moves(test);
+	KUNIT_EXPECT_EQ(test, m.alloc_slow, 0);
+	KUNIT_EXPECT_EQ(test, m.alloc_fast, few);
+	KUNIT_EXPECT_GE(test, m.refill, few);
+}
+
+/* An array may have objects of caches with and without sheaves, and pages. */
+static void kfree_bulk_of_many_kinds(struct kunit *test)
+{
+	struct sheaf_test *st = with_setup(test);
+	unsigned int n = 5 * st->cap, nr_ours = 0;
+	void **p = new_array(test, n);
+	struct moves m;
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		if (i % 5 == 3) {
+			p[i] = kmalloc(100, GFP_KERNEL);
+		} else if (i % 17 == 0) {
+			p[i] = kmalloc(4 * PAGE_SIZE, GFP_KERNEL);
+		} else {
+			p[i] = kmem_cache_alloc(st->cache, GFP_KERNEL);
+			nr_ours++;
+		}
+		KUNIT_ASSERT_NOT_NULL(test, p[i]);
+	}
+	take_moves(test);
+	kfree_bulk(n, p);
+	m = take_moves(test);
+	KUNIT_EXPECT_EQ(test, m.free_fast + m.free_slow, nr_ours);
+	KUNIT_EXPECT_EQ(test, m.alloc_fast + m.alloc_slow, 0);
+	kmem_cache_shrink(st->cache);
+	expect_cached(test, 0);
 }
 
 static void mempool_is_served_by_sheaves(struct kunit *test)
@@ -2126,6 +2163,7 @@ static struct kunit_case sheaf_cases[] = {
 	KUNIT_CASE_PARAM(bulk_takes_from_sheaves, setups_gen_params),
 	KUNIT_CASE_PARAM(bulk_frees_to_sheaves, setups_gen_params),
 	KUNIT_CASE(bulk_of_several_caches),
+	KUNIT_CASE_PARAM(kfree_bulk_of_many_kinds, setups_gen_params),
 	KUNIT_CASE_PARAM(refill_with_gfp, gfp_cases_gen_params),
 	KUNIT_CASE_PARAM(bulk_refill_with_gfp, gfp_cases_gen_params),
 	KUNIT_CASE(mempool_is_served_by_sheaves),
