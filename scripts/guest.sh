@@ -26,7 +26,7 @@ while getopts a:d:n:t: opt; do
 	case $opt in
 	n) NAME=$OPTARG ;;
 	t) LIMIT=$OPTARG ;;
-	d) OBJ=$OPTARG/obj ;;
+	d) OBJ=$(cd "$OPTARG" && pwd -P)/obj || die "-d $OPTARG is not a directory" ;;
 	a) MODE=$OPTARG ;;
 	*) usage ;;
 	esac

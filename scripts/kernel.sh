@@ -13,7 +13,10 @@
 UNKNOWN_OK=
 while getopts d:u opt; do
 	case $opt in
-	d) TREE=$OPTARG/linux OBJ=$OPTARG/obj LOGS=$OPTARG/logs ;;
+	d)
+		dir=$(cd "$OPTARG" && pwd -P) || die "-d $OPTARG is not a directory"
+		TREE=$dir/linux OBJ=$dir/obj LOGS=$dir/logs
+		;;
 	u) UNKNOWN_OK=1 ;;
 	*) die "usage: kernel.sh [-d DIR] [-u] CONFIG" ;;
 	esac

@@ -1627,8 +1627,10 @@ static void shrink_gives_all_back(struct kunit *test)
 
 	if (st->cap) {
 		KUNIT_EXPECT_GE(test, cached, st->cap * num_online_cpus());
-		for_each_online_node(node)
+		for_each_online_node(node) {
+			KUNIT_ASSERT_NOT_NULL(test, st->cache->barns[node]);
 			KUNIT_EXPECT_EQ(test, st->cache->barns[node]->nr_full, 0);
+		}
 	}
 
 	/* It can be used again, and shrunk with objects in use. */
