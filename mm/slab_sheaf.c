@@ -54,6 +54,12 @@
  * allocation that names a node may have the object on top if that happens to
  * lie there.
  *
+ * Full sheaves travel between a memoryless node and the one that its memory
+ * comes from, rather than being flushed here and refilled there: a sheaf that
+ * the local barn does not accept is offered to the barn of the node that its
+ * objects lie on, and a CPU without memory of its own that finds the local barn
+ * empty looks into the barn of the node that it would refill from.
+ *
  * Who has no sheaves. s->sheaf_capacity is zero for the caches from which all
  * others are made (kmem_cache, kmem_cache_node), for caches with debugging,
  * whose checks are made in the slab tier, for all that is created before
@@ -127,6 +133,31 @@ static struct node_barn *get_barn(struct kmem_cache *s)
 }
 
 /*
+ * The barn of the node that the memory for this CPU comes from, if there is none
+ * on its own node.
+ */
+static struct node_barn *get_near_barn(struct kmem_cache *s)
+{
+	struct zoneref *z;
+
+	if (likely(node_state(numa_node_id(), N_NORMAL_MEMORY)))
+		return NULL;
+
+	z = first_zones_zonelist(node_zonelist(numa_node_id(), GFP_KERNEL),
+				 gfp_zone(GFP_KERNEL), NULL);
+	return z->zone ? READ_ONCE(s->barns[zone_to_nid(z->zone)]) : NULL;
+}
+
+/* The barn of the node that a full sheaf is from, if that is another one. */
+static struct node_barn *get_home_barn(struct kmem_cache *s,
+				       const struct slab_sheaf *full)
+{
+	int node = page_to_nid(virt_to_page(full->objects[0]));
+
+	return node == numa_node_id() ? NULL : READ_ONCE(s->barns[node]);
+}
+
+/*
  * Never sleeps and never wakes up a reclaimer that the caller would not wake up
  * itself. The caller has another way if there is no memory.
  */
@@ -184,13 +215,24 @@ static void flush_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	sheaf->size = 0;
 }
 
-/* Get rid of a sheaf, whatever is in it. */
-static void put_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
+static bool put_full_sheaf(struct kmem_cache *s, struct slab_sheaf *full)
 {
 	struct node_barn *barn = get_barn(s);
 
+	if (!barn)
+		return false;
+	if (barn_put_full(barn, full))
+		return true;
+
+	barn = get_home_barn(s, full);
+	return barn && barn_put_full(barn, full);
+}
+
+/* Get rid of a sheaf, whatever is in it. */
+static void put_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
+{
 	if (sheaf->size == sheaf->capacity) {
-		if (barn && barn_put_full(barn, sheaf)) {
+		if (put_full_sheaf(s, sheaf)) {
 			stat(s, BARN_PUT);
 			return;
 		}
@@ -237,6 +279,13 @@ static void install_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 		put_sheaf(s, rest);
 }
 
+/* A full sheaf, if there is one; in exchange for an empty one, if @trade. */
+static struct slab_sheaf *full_for_empty(struct node_barn *barn, bool trade,
+					 struct slab_sheaf **empty)
+{
+	return trade ? barn_swap_empty(barn, empty) : barn_get_full(barn);
+}
+
 /*
  * Make main one that has objects, by means of spare and the barn alone. If that
  * leaves an empty sheaf that nobody wants, *@rest is set to it.
@@ -246,7 +295,8 @@ static bool replace_empty_main(struct kmem_cache *s,
 			       struct slab_sheaf **rest)
 {
 	struct slab_sheaf *empty = pcs->main;
-	struct slab_sheaf *full = NULL;
+	bool trade = pcs->spare;
+	struct slab_sheaf *full;
 	struct node_barn *barn;
 
 	lockdep_assert_held(this_cpu_ptr(&s->cpu_sheaves->lock));
@@ -260,19 +310,21 @@ static bool replace_empty_main(struct kmem_cache *s,
 	if (!barn)
 		return false;
 
-	if (pcs->spare) {
-		full = barn_swap_empty(barn, &empty);
-		if (full)
-			*rest = empty;
-	} else {
-		full = barn_get_full(barn);
-		if (full && empty != slab_no_sheaf)
-			pcs->spare = empty;
+	full = full_for_empty(barn, trade, &empty);
+	if (!full) {
+		barn = get_near_barn(s);
+		if (barn)
+			full = full_for_empty(barn, trade, &empty);
 	}
 	if (!full) {
 		stat(s, BARN_GET_FAIL);
 		return false;
 	}
+
+	if (trade)
+		*rest = empty;
+	else if (empty != slab_no_sheaf)
+		pcs->spare = empty;
 	stat(s, BARN_GET);
 	pcs->main = full;
 	return true;
@@ -299,6 +351,10 @@ static bool replace_full_main(struct kmem_cache *s,
 
 	if (pcs->spare) {
 		empty = barn_swap_full(barn, full);
+		if (!empty) {
+			barn = get_home_barn(s, full);
+			empty = barn ? barn_swap_full(barn, full) : NULL;
+		}
 		if (!empty)
 			return false;
 		stat(s, BARN_PUT);

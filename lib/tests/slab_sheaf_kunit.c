@@ -591,18 +591,34 @@ static void barn_takes_full_main(struct kunit *test)
 	}
 }
 
+/* How many full sheaves the barns accept that a CPU frees to. */
+static unsigned int room_in_barns(struct kunit *test)
+{
+	struct sheaf_test *st = test->priv;
+	int home;
+
+	grab(test, 1);
+	home = page_to_nid(virt_to_page(st->held));
+	release(test, 1);
+	kmem_cache_shrink(st->cache);
+	take_moves(test);
+	return barn_of(st->cache, st->cpu)->max_full +
+	       (home == cpu_to_node(st->cpu) ? 0 : st->cache->barns[home]->max_full);
+}
+
 static void full_barn_flushes(struct kunit *test)
 {
 	struct sheaf_test *st = with_setup(test);
 	struct node_barn *barn = barn_of(st->cache, st->cpu);
-	unsigned long room = (barn->max_full + 2) * st->cap;
+	unsigned int in_barns = room_in_barns(test);
+	unsigned long room = (in_barns + 2) * st->cap;
 	unsigned long nr_sheaves = 0;
 	unsigned int i;
 
 	KUNIT_EXPECT_GE(test, barn->max_full, 10);
 	hold_and_drain(test, room + 3 * st->cap);
 	release(test, room);
-	expect_moves(test, .free_fast = room, .barn_put = barn->max_full);
+	expect_moves(test, .free_fast = room, .barn_put = in_barns);
 	expect_cached(test, room);
 
 	/* Each time that both sheaves are full, one of them is flushed. */
@@ -1544,34 +1560,32 @@ static const struct setup ring_setups[] = {
 
 KUNIT_ARRAY_PARAM_DESC(ring_setups, ring_setups, desc);
 
-static void neighbours_exchange_sheaves(struct kunit *test)
+/* One CPU allocates, another frees, and no object sees a slab. */
+static void expect_exchange(struct kunit *test, int from, int to)
 {
-	struct sheaf_test *st = with_setup(test);
+	struct sheaf_test *st = test->priv;
 	struct ring *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
-	int other = neighbour_of(st->cpu);
 	struct workqueue_struct *wq;
-	unsigned long done;
-	struct moves m;
+	unsigned long done = 0;
+	struct moves m = { };
 
 	KUNIT_ASSERT_NOT_NULL(test, r);
-	if (other < 0)
-		kunit_skip(test, "no other CPU on the node");
-	if (barn_of(st->cache, st->cpu)->max_full * st->cap < RING_SIZE)
+	if (barn_of(st->cache, from)->max_full * st->cap < RING_SIZE)
 		kunit_skip(test, "the objects in flight do not fit into a barn");
 	wq = alloc_workqueue("sheaf_kunit", WQ_CPU_INTENSIVE, 0);
 	KUNIT_ASSERT_NOT_NULL(test, wq);
 	r->pool = mempool_create_slab_pool(16, st->cache);
 	if (r->pool) {
-		run_ring(r, wq, st->cpu, other, RING_WARM_UP);
+		run_ring(r, wq, from, to, RING_WARM_UP);
 		take_moves(test);
-		done = run_ring(r, wq, st->cpu, other, RING_OBJECTS);
+		done = run_ring(r, wq, from, to, RING_OBJECTS);
 		m = take_moves(test);
 		mempool_destroy(r->pool);
 	}
 	destroy_workqueue(wq);
 
 	KUNIT_ASSERT_NOT_NULL(test, r->pool);
-	kunit_info(test, "CPU %d allocates, CPU %d frees %lu objects:\n", st->cpu, other, done);
+	kunit_info(test, "CPU %d allocates, CPU %d frees %lu objects:\n", from, to, done);
 	kunit_info(test, "alloc_fastpath %lu, alloc_slowpath %lu, free_fastpath %lu, free_slowpath %lu\n",
 		   m.alloc_fast, m.alloc_slow, m.free_fast, m.free_slow);
 	kunit_info(test, "sheaf_refill %lu, sheaf_flush %lu, barn_get %lu, barn_put %lu\n",
@@ -1583,6 +1597,67 @@ static void neighbours_exchange_sheaves(struct kunit *test)
 	KUNIT_EXPECT_LT(test, m.flush * 100, done);
 	KUNIT_EXPECT_GT(test, m.barn_get, 0);
 	KUNIT_EXPECT_GT(test, m.barn_put, 0);
+}
+
+static void neighbours_exchange_sheaves(struct kunit *test)
+{
+	struct sheaf_test *st = with_setup(test);
+	int other = neighbour_of(st->cpu);
+
+	if (other < 0)
+		kunit_skip(test, "no other CPU on the node");
+	expect_exchange(test, st->cpu, other);
+}
+
+static const struct trip {
+	const char *desc;
+	bool from_memoryless;
+	bool to_memoryless;
+} trips[] = {
+	{ "between nodes without memory", true, true },
+	{ "to a node with memory", true, false },
+	{ "from a node with memory", false, true },
+};
+
+KUNIT_ARRAY_PARAM_DESC(trips, trips, desc);
+
+/* A CPU of another node, or of @home if that is a node. */
+static int find_cpu_elsewhere(bool memoryless, int not_node, int home)
+{
+	int cpu;
+
+	for_each_online_cpu(cpu) {
+		int node = cpu_to_node(cpu);
+
+		if (node_state(node, N_NORMAL_MEMORY) == !memoryless &&
+		    node != not_node && (memoryless || node == home))
+			return cpu;
+	}
+	return -1;
+}
+
+static void sheaves_travel(struct kunit *test)
+{
+	const struct trip *trip = test->param_value;
+	int from = find_cpu(!trip->from_memoryless);
+	struct sheaf_test *st;
+	int home, to;
+
+	if (from < 0)
+		kunit_skip(test, "no CPU on a node %s memory",
+			   trip->from_memoryless ? "without" : "with");
+	bind_to(test, from);
+	st = with_cache(test, 256, 0, NULL);
+	skip_without_sheaves(test);
+
+	grab(test, 1);
+	home = page_to_nid(virt_to_page(st->held));
+	release(test, 1);
+	to = find_cpu_elsewhere(trip->to_memoryless, cpu_to_node(from), home);
+	if (to < 0)
+		kunit_skip(test, "no other node %s memory",
+			   trip->to_memoryless ? "without" : "with");
+	expect_exchange(test, from, to);
 }
 
 /*
@@ -2180,6 +2255,7 @@ static struct kunit_case sheaf_cases[] = {
 	KUNIT_CASE_PARAM(remote_free_bypasses, setups_gen_params),
 	KUNIT_CASE_PARAM(bulk_free_of_mixed_nodes, setups_gen_params),
 	KUNIT_CASE_PARAM(neighbours_exchange_sheaves, ring_setups_gen_params),
+	KUNIT_CASE_PARAM(sheaves_travel, trips_gen_params),
 	KUNIT_CASE(shrink_gives_all_back),
 	KUNIT_CASE(destroy_with_full_sheaves),
 #ifdef CONFIG_HOTPLUG_CPU
