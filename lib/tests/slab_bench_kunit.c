@@ -17,8 +17,8 @@
  *   counters: the counters of the cache that have changed, and by how much.
  *
  * Load the module with groups=... and match=... to choose among the groups and
- * cases, and with rounds=... to say how many rounds there shall be. The accounted cases charge the cgroup
- * /slab_bench, and are skipped if there is no such cgroup.
+ * cases, and with rounds=... to say how many rounds there shall be. The accounted
+ * cases charge the cgroup /slab_bench, and are skipped if there is no such cgroup.
  *
  * No case fails for being slow. A case fails if an object is lost, is handed out
  * twice, or could not be had.
@@ -211,11 +211,10 @@ static struct bench *bench_start(struct kunit *test, const char *group,
 				 const char *name)
 {
 	struct bench *b;
-	unsigned int i;
 
 	if (!selected(group))
 		kunit_skip(test, "group %s is not chosen", group);
-	if (!strstr(name, match))
+	if (name && !strstr(name, match))
 		kunit_skip(test, "case %s is not chosen", name);
 
 	b = get_memory(test, sizeof(*b));
@@ -225,8 +224,6 @@ static struct bench *bench_start(struct kunit *test, const char *group,
 	b->cache_name = CACHE_NAME;
 	b->p = get_memory(test, MAX_BATCH * sizeof(*b->p));
 	b->order = get_memory(test, MAX_BATCH * sizeof(*b->order));
-	for (i = 0; i < MAX_BATCH; i++)
-		b->order[i] = i;
 	b->sysfs = get_sysfs(test);
 	return b;
 }
@@ -255,10 +252,16 @@ static void bench_rounds(struct bench *b, void (*run)(struct bench *b, void *arg
 	}
 }
 
-static void shuffle(struct bench *b, unsigned int batch)
+/* In which order a batch is freed. */
+static void set_order(struct bench *b, unsigned int batch, bool shuffled)
 {
 	struct rnd_state rnd;
 	unsigned int i, j;
+
+	for (i = 0; i < batch; i++)
+		b->order[i] = i;
+	if (!shuffled)
+		return;
 
 	prandom_seed_state(&rnd, 42);
 	for (i = batch - 1; i > 0; i--) {
@@ -295,58 +298,48 @@ static bool objects_are_good(struct bench *b, unsigned int nr)
 struct one_thread {
 	const char *name;
 	unsigned int size;
-	unsigned int batch;
-	bool shuffled;
 	bool accounted;
 };
 
-#define ONE(_size, _batch, _shuffled, _accounted, _text) {		\
-	.name = "size=" #_size " batch=" #_batch _text,			\
-	.size = _size,							\
-	.batch = _batch,						\
-	.shuffled = _shuffled,						\
-	.accounted = _accounted,					\
-}
-
-#define ONE_BATCHES(_size, _accounted, _text)				\
-	ONE(_size, 1, false, _accounted, _text),			\
-	ONE(_size, 10, false, _accounted, _text),			\
-	ONE(_size, 100, false, _accounted, _text),			\
-	ONE(_size, 1000, false, _accounted, _text),			\
-	ONE(_size, 10, true, _accounted, " shuffled" _text),		\
-	ONE(_size, 100, true, _accounted, " shuffled" _text),		\
-	ONE(_size, 1000, true, _accounted, " shuffled" _text)
-
 static const struct one_thread one_thread_cases[] = {
-	ONE_BATCHES(64, false, ""),
-	ONE_BATCHES(256, false, ""),
-	ONE_BATCHES(1024, false, ""),
-	ONE_BATCHES(4096, false, ""),
-	ONE_BATCHES(64, true, " accounted"),
-	ONE_BATCHES(256, true, " accounted"),
-	ONE_BATCHES(1024, true, " accounted"),
-	ONE_BATCHES(4096, true, " accounted"),
+	{ "size=64", 64 },
+	{ "size=256", 256 },
+	{ "size=1024", 1024 },
+	{ "size=4096", 4096 },
+	{ "size=64 accounted", 64, true },
+	{ "size=256 accounted", 256, true },
+	{ "size=1024 accounted", 1024, true },
+	{ "size=4096 accounted", 4096, true },
 };
 
 KUNIT_ARRAY_PARAM_DESC(one_thread, one_thread_cases, name);
 
+static const struct batch {
+	unsigned int nr;
+	bool shuffled;
+} batches[] = {
+	{ 1 }, { 10 }, { 100 }, { 1000 },
+	{ 10, true }, { 100, true }, { 1000, true },
+};
+
 static void one_thread_run(struct bench *b, void *arg)
 {
-	const struct one_thread *c = arg;
-	unsigned int loops = objects / c->batch ?: 1;
+	const struct batch *batch = arg;
+	unsigned int loops = objects / batch->nr ?: 1;
+	unsigned int nr = batch->nr;
 	struct kmem_cache *s = b->cache;
 	unsigned int loop, i;
 	u64 start;
 
 	start = ktime_get_ns();
 	for (loop = 0; loop < loops; loop++) {
-		for (i = 0; i < c->batch; i++)
+		for (i = 0; i < nr; i++)
 			b->p[i] = kmem_cache_alloc(s, GFP_KERNEL);
-		for (i = 0; i < c->batch; i++)
+		for (i = 0; i < nr; i++)
 			kmem_cache_free(s, b->p[b->order[i]]);
 	}
 	b->ns = ktime_get_ns() - start;
-	b->nr = (u64)loops * c->batch;
+	b->nr = (u64)loops * nr;
 }
 
 #ifdef CONFIG_MEMCG
@@ -392,19 +385,35 @@ static void check_cache(struct bench *b)
 	KUNIT_ASSERT_TRUE(b->test, good);
 }
 
+static void one_thread_batch(struct bench *b, const struct one_thread *c,
+			     const struct batch *batch)
+{
+	char name[48];
+
+	snprintf(name, sizeof(name), "size=%u batch=%u%s%s", c->size, batch->nr,
+		 batch->shuffled ? " shuffled" : "",
+		 c->accounted ? " accounted" : "");
+	if (!strstr(name, match))
+		return;
+
+	b->name = name;
+	set_order(b, batch->nr, batch->shuffled);
+	bench_rounds(b, one_thread_run, (void *)batch);
+}
+
 static void one_thread(struct kunit *test)
 {
 	const struct one_thread *c = test->param_value;
-	struct bench *b = bench_start(test, "one_thread", c->name);
+	struct bench *b = bench_start(test, "one_thread", NULL);
 	struct mem_cgroup *old = NULL;
+	unsigned int i;
 
 	bench_cache(b, c->size, c->accounted ? SLAB_ACCOUNT : 0);
 	check_cache(b);
-	if (c->shuffled)
-		shuffle(b, c->batch);
 	if (c->accounted)
 		old = set_active_memcg(get_memcg(test));
-	bench_rounds(b, one_thread_run, (void *)c);
+	for (i = 0; i < ARRAY_SIZE(batches); i++)
+		one_thread_batch(b, c, &batches[i]);
 	if (c->accounted)
 		set_active_memcg(old);
 }

@@ -218,6 +218,7 @@ ok "bench: writes all of it" files
 RESULT=$DIR/results/results.json
 ok "bench: knows the peer" value 'data["kernels"]["peer"]["what"]' \
 	"mainline's sheaves, linux-source-7.2_7.2.13-1"
+mkdir -p "$OUT/bench"
 touch "$OUT/bench/failed"
 before=$(keep)
 touch "$DIR/fails"
