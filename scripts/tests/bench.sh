@@ -196,7 +196,7 @@ stub() {
 		echo "[ 0:00] booting bench: 1 CPU, under TCG (made up)"; cat '"$RAW"
 }
 good 103 104 >"$RAW"
-keep() { ls -A "$OUT/bench"; cat "$DIR/results/"* 2>/dev/null; }
+keep() { ls -A "$OUT/bench"; find "$DIR/results" -type f | sort | xargs -r cat; }
 whole() {
 	: >"$CALLS"
 	ROUNDS=2 PEER=7.2 BENCH=bulk RESULTS=$DIR/results bench
