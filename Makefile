@@ -17,7 +17,7 @@ help: ## this list
 	@echo
 	@echo 'KERNEL_SRC=DIR    your own 6.12.y tree instead of Debian'"'"'s (tree, kernel, run, ...)'
 	@echo 'CONFIG=NAME       guest, debug, rt or tiny (kernel, boot, shell)'
-	@echo 'TOPOLOGY=NAME     1cpu, 4cpu, 2node or memoryless; CPUS=N for N CPUs on one node'
+	@echo 'TOPOLOGY=NAME     1cpu, 4cpu, 2node, 3node or memoryless; CPUS=N for N CPUs on one node'
 	@echo 'APPEND=...        more kernel command line (run, boot, shell)'
 
 tree: deps ## lay base, new files and patches into build/linux, a commit per patch

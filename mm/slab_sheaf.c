@@ -49,10 +49,16 @@
  *
  * NUMA. The barn is the one of numa_node_id(), and every online node has one,
  * whether it has memory or not: CPUs that are neighbours exchange sheaves, no
- * matter where the objects come from. Sheaves accept local objects only
+ * matter where the objects come from. Main and spare accept local objects only
  * (sheaf_accepts()), and all objects where there cannot be local ones. An
  * allocation that names a node may have the object on top if that happens to
  * lie there.
+ *
+ * Remote objects are collected in a third sheaf, "remote", from which nothing is
+ * allocated. When it is full it goes to the barn of the node that the objects
+ * lie on, where they are allocated from next. With more than two nodes it may
+ * hold objects of several. It stays then, with those of the node that its first
+ * object is from, and the others are flushed, until it is full of one kind.
  *
  * Full sheaves travel between a memoryless node and the one that its memory
  * comes from, rather than being flushed here and refilled there: a sheaf that
@@ -580,6 +586,120 @@ unsigned int sheaf_free_bulk(struct kmem_cache *s, unsigned int nr, void **p)
 }
 
 /*
+ * Remote objects
+ */
+
+/* Move the objects of a node to the front. Returns how many there are. */
+static unsigned int sort_by_node(struct slab_sheaf *sheaf, int node)
+{
+	void **objects = sheaf->objects;
+	unsigned int i, nr = 0;
+
+	for (i = 0; i < sheaf->size; i++) {
+		if (!object_on_node(objects[i], node))
+			continue;
+		swap(objects[nr], objects[i]);
+		nr++;
+	}
+	return nr;
+}
+
+/*
+ * Give a full sheaf to the node that its objects are from. Returns a sheaf with
+ * room for more, if there is one at hand.
+ */
+static struct slab_sheaf *send_home(struct kmem_cache *s,
+				    struct slab_sheaf *full)
+{
+	int node = page_to_nid(virt_to_page(full->objects[0]));
+	struct node_barn *barn = READ_ONCE(s->barns[node]);
+	unsigned int nr = sort_by_node(full, node);
+	struct slab_sheaf *empty;
+
+	if (nr < full->size) {
+		slab_flush(s, full->objects + nr, full->size - nr);
+		stat_add(s, SHEAF_FLUSH, full->size - nr);
+		full->size = nr;
+		return full;
+	}
+
+	if (barn) {
+		empty = barn_swap_full(barn, full);
+		if (empty || barn_put_full(barn, full)) {
+			stat(s, BARN_PUT);
+			return empty;
+		}
+	}
+	stat(s, BARN_PUT_FAIL);
+	flush_sheaf(s, full);
+	return full;
+}
+
+static void install_remote(struct kmem_cache *s, struct slab_sheaf *sheaf)
+{
+	struct slub_percpu_sheaves *pcs;
+
+	if (local_trylock(&s->cpu_sheaves->lock)) {
+		pcs = this_cpu_ptr(s->cpu_sheaves);
+		if (!pcs->remote) {
+			pcs->remote = sheaf;
+			sheaf = NULL;
+		}
+		local_unlock(&s->cpu_sheaves->lock);
+	}
+
+	/* Mostly empty: it was away for a moment only. */
+	if (unlikely(sheaf)) {
+		flush_sheaf(s, sheaf);
+		put_empty_sheaf(s, sheaf);
+	}
+}
+
+/**
+ * sheaf_free_remote - collect an object of another node
+ * @s: The cache.
+ * @object: An object that sheaf_is_remote(), and that the free hooks have seen.
+ *
+ * Whoever is moved to another CPU, and brings a local object, does no harm.
+ *
+ * Context: As sheaf_free().
+ * Return: As sheaf_free().
+ */
+bool sheaf_free_remote(struct kmem_cache *s, void *object)
+{
+	struct slub_percpu_sheaves *pcs;
+	struct slab_sheaf *sheaf;
+
+	if (!s->sheaf_capacity || !local_trylock(&s->cpu_sheaves->lock))
+		return false;
+
+	pcs = this_cpu_ptr(s->cpu_sheaves);
+	sheaf = pcs->remote;
+	if (likely(sheaf && sheaf->size + 1 < sheaf->capacity)) {
+		sheaf->objects[sheaf->size++] = object;
+		local_unlock(&s->cpu_sheaves->lock);
+		stat(s, FREE_FASTPATH);
+		return true;
+	}
+	pcs->remote = NULL;
+	local_unlock(&s->cpu_sheaves->lock);
+
+	/* As in __sheaf_free(), no gfp flag is harmless. */
+	if (!sheaf)
+		sheaf = get_empty_sheaf(s, 0);
+	if (!sheaf)
+		return false;
+
+	sheaf->objects[sheaf->size++] = object;
+	if (sheaf->size == sheaf->capacity)
+		sheaf = send_home(s, sheaf);
+	if (sheaf)
+		install_remote(s, sheaf);
+	stat(s, FREE_FASTPATH);
+	return true;
+}
+
+/*
  * Giving back
  */
 
@@ -625,8 +745,10 @@ void sheaves_cpu_dead(struct kmem_cache *s, unsigned int cpu)
 
 	release_sheaf(s, pcs->main);
 	release_sheaf(s, pcs->spare);
+	release_sheaf(s, pcs->remote);
 	pcs->main = slab_no_sheaf;
 	pcs->spare = NULL;
+	pcs->remote = NULL;
 
 	/* A barn that no CPU would look into any more is emptied as well. */
 	if (s->barns && node != NUMA_NO_NODE && s->barns[node] &&
@@ -637,18 +759,21 @@ void sheaves_cpu_dead(struct kmem_cache *s, unsigned int cpu)
 static void flush_this_cpu(struct kmem_cache *s)
 {
 	struct slub_percpu_sheaves *pcs;
-	struct slab_sheaf *main, *spare;
+	struct slab_sheaf *main, *spare, *remote;
 
 	local_lock(&s->cpu_sheaves->lock);
 	pcs = this_cpu_ptr(s->cpu_sheaves);
 	main = pcs->main;
 	spare = pcs->spare;
+	remote = pcs->remote;
 	pcs->main = slab_no_sheaf;
 	pcs->spare = NULL;
+	pcs->remote = NULL;
 	local_unlock(&s->cpu_sheaves->lock);
 
 	release_sheaf(s, main);
 	release_sheaf(s, spare);
+	release_sheaf(s, remote);
 }
 
 static unsigned long count_this_cpu(struct kmem_cache *s)
@@ -661,6 +786,8 @@ static unsigned long count_this_cpu(struct kmem_cache *s)
 	nr = pcs->main->size;
 	if (pcs->spare)
 		nr += pcs->spare->size;
+	if (pcs->remote)
+		nr += pcs->remote->size;
 	local_unlock(&s->cpu_sheaves->lock);
 	return nr;
 }
@@ -696,7 +823,8 @@ static bool cpu_has_sheaves(struct kmem_cache *s, unsigned int cpu)
 {
 	struct slub_percpu_sheaves *pcs = per_cpu_ptr(s->cpu_sheaves, cpu);
 
-	return READ_ONCE(pcs->main) != slab_no_sheaf || READ_ONCE(pcs->spare);
+	return READ_ONCE(pcs->main) != slab_no_sheaf ||
+	       READ_ONCE(pcs->spare) || READ_ONCE(pcs->remote);
 }
 
 /*

@@ -24,11 +24,13 @@
  * @main: Objects come from here and go there. Never NULL: before the first use
  *	  it is slab_no_sheaf, which is empty and full at the same time.
  * @spare: Takes turns with @main. Mostly empty or full, NULL at first.
+ * @remote: Objects of other nodes, on their way there. Never full, mostly NULL.
  */
 struct slub_percpu_sheaves {
 	local_trylock_t lock;
 	struct slab_sheaf *main;
 	struct slab_sheaf *spare;
+	struct slab_sheaf *remote;
 };
 
 /*
@@ -117,6 +119,20 @@ static __always_inline bool sheaf_accepts(const struct slab *slab)
 	return true;
 }
 
+/**
+ * sheaf_is_remote - whether sheaf_free_remote() wants the objects of a slab
+ * @slab: The slab, which sheaf_accepts() not, or main had no room.
+ *
+ * Context: As sheaf_accepts().
+ */
+static __always_inline bool sheaf_is_remote(const struct slab *slab)
+{
+	return IS_ENABLED(CONFIG_NUMA) && slab_nid(slab) != numa_node_id() &&
+	       !slab_test_pfmemalloc(slab);
+}
+
+bool sheaf_free_remote(struct kmem_cache *s, void *object);
+
 static inline unsigned int sheaf_capacity(const struct kmem_cache *s)
 {
 	return s->sheaf_capacity;
@@ -147,6 +163,16 @@ static inline bool sheaf_free(struct kmem_cache *s, void *object)
 }
 
 static inline bool sheaf_accepts(const struct slab *slab)
+{
+	return false;
+}
+
+static inline bool sheaf_is_remote(const struct slab *slab)
+{
+	return false;
+}
+
+static inline bool sheaf_free_remote(struct kmem_cache *s, void *object)
 {
 	return false;
 }

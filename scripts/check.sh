@@ -124,6 +124,7 @@ boots_guest() {
 	boot guest 1cpu TOPOLOGY=1cpu
 	boot guest 4cpu TOPOLOGY=4cpu
 	boot guest 2node TOPOLOGY=2node
+	boot guest 3node TOPOLOGY=3node
 	boot guest memoryless TOPOLOGY=memoryless
 	boot guest slab_debug APPEND=slab_debug=FZPU
 	boot guest capacity-0 APPEND=slab_sheaf_capacity=0

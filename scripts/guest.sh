@@ -6,7 +6,7 @@
 #
 #   guest.sh [-n NAME] [-t SECONDS] [-d DIR] [-a icount|multi] CONFIG [COMMAND]
 #
-#   TOPOLOGY=1cpu|4cpu|2node|memoryless, or CPUS=N on one node, chooses the machine;
+#   TOPOLOGY=1cpu|4cpu|2node|3node|memoryless, or CPUS=N on one node, chooses the machine;
 #   APPEND= adds to the kernel command line; COMMAND `shell' is interactive.
 #   NAME names the console log, build/logs/NAME.log; SECONDS limits the guest.
 #   The kernel is in DIR/obj instead of build/obj. `-a icount': TCG that counts
@@ -63,6 +63,13 @@ topology() {
 		NUMA="-object memory-backend-ram,id=m0,size=1G -object memory-backend-ram,id=m1,size=1G"
 		NUMA+=" -numa node,nodeid=0,cpus=0-1,memdev=m0 -numa node,nodeid=1,cpus=2-3,memdev=m1"
 		;;
+	3node)
+		DESC="3 CPUs on 3 nodes" SMP=3,sockets=3,cores=1,threads=1 MEM=1536M NUMA=''
+		for n in 0 1 2; do
+			NUMA+=" -object memory-backend-ram,id=m$n,size=512M"
+			NUMA+=" -numa node,nodeid=$n,cpus=$n,memdev=m$n"
+		done
+		;;
 	memoryless)
 		DESC="32 CPUs on 8 nodes, memory on nodes 1 and 5"
 		SMP=32,sockets=8,cores=4,threads=1 MEM=2G
@@ -72,7 +79,7 @@ topology() {
 			case $n in 1 | 5) NUMA+=",memdev=m$n" ;; esac
 		done
 		;;
-	*) die "no topology \`$TOPOLOGY', choose 1cpu, 4cpu, 2node or memoryless" ;;
+	*) die "no topology \`$TOPOLOGY', choose 1cpu, 4cpu, 2node, 3node or memoryless" ;;
 	esac
 }
 

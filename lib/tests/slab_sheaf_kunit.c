@@ -67,6 +67,7 @@ struct moves {
 	unsigned long refill, flush;
 	unsigned long barn_get, barn_get_fail;
 	unsigned long barn_put, barn_put_fail;
+	unsigned long list_lock;
 };
 
 struct sheaf_test {
@@ -185,6 +186,7 @@ static struct moves count_moves(struct kmem_cache *s)
 		.barn_get_fail = kmem_cache_stat_sum(s, BARN_GET_FAIL),
 		.barn_put = kmem_cache_stat_sum(s, BARN_PUT),
 		.barn_put_fail = kmem_cache_stat_sum(s, BARN_PUT_FAIL),
+		.list_lock = kmem_cache_stat_sum(s, LIST_LOCK),
 	};
 }
 
@@ -205,6 +207,7 @@ static struct moves take_moves(struct kunit *test)
 		.barn_get_fail = now.barn_get_fail - b->barn_get_fail,
 		.barn_put = now.barn_put - b->barn_put,
 		.barn_put_fail = now.barn_put_fail - b->barn_put_fail,
+		.list_lock = now.list_lock - b->list_lock,
 	};
 
 	*b = now;
@@ -264,6 +267,7 @@ static unsigned long count_sheaves(struct kmem_cache *s)
 		pcs = per_cpu_ptr(s->cpu_sheaves, cpu);
 		nr += pcs->main->capacity > 0;
 		nr += !!pcs->spare;
+		nr += !!pcs->remote;
 	}
 	if (s->barns) {
 		for_each_node(node)
@@ -528,6 +532,36 @@ static void barn_replaces_empty_main(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, barn->nr_full, 0);
 	expect_cached(test, 0);
+}
+
+/* Neither a sheaf nor a barn takes it. Slabs do, for what goes on their lists. */
+static void list_lock_is_counted(struct kunit *test)
+{
+	struct sheaf_test *st = with_setup(test);
+	unsigned int objects, nr_slabs = 4;
+	struct moves m;
+
+	/* A new slab, the rest of which gets on a list. */
+	grab(test, 1);
+	objects = virt_to_slab(st->held)->objects;
+	m = take_moves(test);
+	if (m.refill < objects)
+		KUNIT_EXPECT_EQ(test, m.list_lock, 1);
+
+	/* All objects stay in sheaves. */
+	hold_and_drain(test, 4 * st->cap);
+	release(test, 4 * st->cap);
+	grab(test, 4 * st->cap);
+	m = take_moves(test);
+	KUNIT_EXPECT_EQ(test, m.barn_get, 2);
+	KUNIT_EXPECT_EQ(test, m.list_lock, 0);
+
+	/* The first free of a slab of which all objects are in use. */
+	hold_and_drain(test, (nr_slabs + 2) * objects);
+	release(test, nr_slabs * objects);
+	kmem_cache_shrink(st->cache);
+	m = take_moves(test);
+	KUNIT_EXPECT_GE(test, m.list_lock, nr_slabs);
 }
 
 /*
@@ -892,6 +926,7 @@ static void debugging_does_without_sheaves(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, m.free_fast, 0);
 	if (!IS_ENABLED(CONFIG_KASAN_GENERIC))
 		KUNIT_EXPECT_EQ(test, m.free_slow, 50);
+	KUNIT_EXPECT_GE(test, m.list_lock, m.alloc_slow + m.free_slow);
 	expect_cached(test, 0);
 	KUNIT_EXPECT_EQ(test, count_sheaves(st->cache), 0);
 	release(test, st->nr_held);
@@ -1404,37 +1439,174 @@ static void node_of_top_object(struct kunit *test)
 
 #define MIXED_BULK	20
 
-/* The sheaves of a CPU are not for objects that others are nearer to. */
-static void remote_free_bypasses(struct kunit *test)
+/* Holds n more objects, which are from the node. */
+static void grab_on(struct kunit *test, int node, unsigned long n)
+{
+	struct sheaf_test *st = test->priv;
+	void *obj;
+
+	while (n-- > 0) {
+		obj = kmem_cache_alloc_node(st->cache, GFP_KERNEL | __GFP_THISNODE, node);
+		KUNIT_ASSERT_TRUE(test, hold(st, obj));
+		KUNIT_ASSERT_EQ(test, nid_of(obj), node);
+	}
+}
+
+/* Main and spare are not for objects that others are nearer to. */
+static void remote_objects_are_kept_apart(struct kunit *test)
 {
 	struct sheaf_test *st = with_setup(test);
+	struct slub_percpu_sheaves *pcs = per_cpu_ptr(st->cache->cpu_sheaves, st->cpu);
 	int node, here = cpu_to_node(st->cpu);
 	unsigned int nr_nodes = 0;
 	void *p[1];
 
 	for_each_node_state(node, N_NORMAL_MEMORY) {
-		gfp_t gfp = GFP_KERNEL | __GFP_THISNODE;
 		unsigned long cached;
 
 		if (node == here)
 			continue;
 		nr_nodes++;
-		KUNIT_ASSERT_TRUE(test, hold(st, kmem_cache_alloc_node(st->cache, gfp, node)));
-		KUNIT_ASSERT_TRUE(test, hold(st, kmem_cache_alloc_node(st->cache, gfp, node)));
+		grab_on(test, node, 2);
 		cached = kmem_cache_cached_objects(st->cache);
 		take_moves(test);
 		release(test, 1);
+		expect_moves(test, .free_fast = 1);
+		expect_cached(test, cached + 1);
 		release_bulk(test, p, 1);
 		if (has_memory(here)) {
-			expect_moves(test, .free_slow = 2);
-			expect_cached(test, cached);
+			expect_moves(test, .free_slow = 1);
+			expect_cached(test, cached + 1);
+			KUNIT_ASSERT_NOT_NULL(test, pcs->remote);
+			KUNIT_EXPECT_EQ(test, pcs->remote->size, nr_nodes);
 		} else {
-			expect_moves(test, .free_fast = 2);
+			expect_moves(test, .free_fast = 1);
 			expect_cached(test, cached + 2);
+			KUNIT_EXPECT_NULL(test, pcs->remote);
 		}
 	}
 	if (!nr_nodes)
 		kunit_skip(test, "no other node has memory");
+}
+
+/* A node with memory, other than @not_node, and than @nor_node. */
+static int find_other_memory(int not_node, int nor_node)
+{
+	int node;
+
+	for_each_node_state(node, N_NORMAL_MEMORY)
+		if (node != not_node && node != nor_node)
+			return node;
+	return NUMA_NO_NODE;
+}
+
+/* With a node that has memory, and a cache the sheaves of which are empty. */
+static struct sheaf_test *with_remote_node(struct kunit *test, int *node)
+{
+	struct sheaf_test *st = with_setup(test);
+
+	*node = find_other_memory(cpu_to_node(st->cpu), NUMA_NO_NODE);
+	if (*node == NUMA_NO_NODE)
+		kunit_skip(test, "no other node has memory");
+	if (!has_memory(cpu_to_node(st->cpu)))
+		kunit_skip(test, "where there is no memory, no object is remote");
+	return st;
+}
+
+static void remote_objects_go_home(struct kunit *test)
+{
+	int node;
+	struct sheaf_test *st = with_remote_node(test, &node);
+	struct node_barn *home = st->cache->barns[node];
+	unsigned long n = home->max_full * st->cap;
+
+	grab_on(test, node, n + 2 * st->cap + 1);
+	kmem_cache_shrink(st->cache);
+	take_moves(test);
+	release(test, st->cap - 1);
+	expect_moves(test, .free_fast = st->cap - 1);
+	KUNIT_EXPECT_EQ(test, home->nr_full, 0);
+	release(test, 1);
+	expect_moves(test, .free_fast = 1, .barn_put = 1);
+	KUNIT_EXPECT_EQ(test, home->nr_full, 1);
+	release(test, n - st->cap);
+	expect_moves(test, .free_fast = n - st->cap, .barn_put = home->max_full - 1);
+	KUNIT_EXPECT_EQ(test, home->nr_full, home->max_full);
+	expect_cached(test, n);
+
+	/* The barn does not accept any more. */
+	release(test, 2 * st->cap);
+	expect_moves(test, .free_fast = 2 * st->cap, .barn_put_fail = 2, .flush = 2 * st->cap);
+	expect_cached(test, n);
+	release(test, 1);
+	expect_no_sheaf_lost(test, st->cache);
+
+	/* None of them is allocated here. */
+	take_moves(test);
+	grab(test, 1);
+	KUNIT_EXPECT_EQ(test, take_moves(test).barn_get_fail, 1);
+}
+
+/* A barn that has an empty sheaf gives it for the full one. */
+static void empty_sheaf_comes_back(struct kunit *test)
+{
+	int node;
+	struct sheaf_test *st = with_remote_node(test, &node);
+	struct slub_percpu_sheaves *pcs = per_cpu_ptr(st->cache->cpu_sheaves, st->cpu);
+	struct node_barn *home = st->cache->barns[node];
+	struct slab_sheaf *sheaf;
+
+	grab_on(test, node, 2 * st->cap);
+	kmem_cache_shrink(st->cache);
+	release(test, st->cap);
+	sheaf = barn_get_full(home);
+	KUNIT_ASSERT_NOT_NULL(test, sheaf);
+	kmem_cache_free_bulk(st->cache, sheaf->size, sheaf->objects);
+	sheaf->size = 0;
+	KUNIT_ASSERT_TRUE(test, barn_put_empty(home, sheaf));
+
+	release(test, st->cap);
+	KUNIT_EXPECT_PTR_EQ(test, pcs->remote, sheaf);
+	KUNIT_EXPECT_EQ(test, home->nr_full, 1);
+	KUNIT_EXPECT_EQ(test, home->nr_empty, 0);
+	expect_no_sheaf_lost(test, st->cache);
+}
+
+/* Only those of one node stay, until the sheaf is full of them. */
+static void remote_objects_of_two_nodes(struct kunit *test)
+{
+	int a, b;
+	struct sheaf_test *st = with_remote_node(test, &a);
+	struct slub_percpu_sheaves *pcs = per_cpu_ptr(st->cache->cpu_sheaves, st->cpu);
+	unsigned int i, nr_a = DIV_ROUND_UP(st->cap, 2), nr_b = st->cap - nr_a;
+
+	b = find_other_memory(cpu_to_node(st->cpu), a);
+	if (b == NUMA_NO_NODE)
+		kunit_skip(test, "needs three nodes with memory");
+	if (!nr_b)
+		kunit_skip(test, "a sheaf of one object has all of one node");
+
+	grab_on(test, a, nr_b);
+	/* What is held last is let go of first. */
+	for (i = 0; i < nr_b; i++) {
+		grab_on(test, b, 1);
+		grab_on(test, a, 1);
+	}
+	if (nr_a > nr_b)
+		grab_on(test, a, 1);
+	kmem_cache_shrink(st->cache);
+	take_moves(test);
+	release(test, st->cap);
+	expect_moves(test, .free_fast = st->cap, .flush = nr_b);
+	KUNIT_ASSERT_NOT_NULL(test, pcs->remote);
+	KUNIT_EXPECT_EQ(test, pcs->remote->size, nr_a);
+	for (i = 0; i < nr_a; i++)
+		KUNIT_EXPECT_EQ(test, nid_of(pcs->remote->objects[i]), a);
+
+	release(test, nr_b);
+	expect_moves(test, .free_fast = nr_b, .barn_put = 1);
+	KUNIT_EXPECT_EQ(test, st->cache->barns[a]->nr_full, 1);
+	KUNIT_EXPECT_EQ(test, st->cache->barns[b]->nr_full, 0);
 }
 
 /* Objects of all nodes by turns. Each goes where it would go alone. */
@@ -1595,6 +1767,7 @@ static void expect_exchange(struct kunit *test, int from, int to)
 	KUNIT_EXPECT_EQ(test, m.free_slow, 0);
 	KUNIT_EXPECT_LT(test, m.refill * 100, done);
 	KUNIT_EXPECT_LT(test, m.flush * 100, done);
+	KUNIT_EXPECT_LT(test, m.list_lock * 100, done);
 	KUNIT_EXPECT_GT(test, m.barn_get, 0);
 	KUNIT_EXPECT_GT(test, m.barn_put, 0);
 }
@@ -1617,11 +1790,12 @@ static const struct trip {
 	{ "between nodes without memory", true, true },
 	{ "to a node with memory", true, false },
 	{ "from a node with memory", false, true },
+	{ "between nodes with memory", false, false },
 };
 
 KUNIT_ARRAY_PARAM_DESC(trips, trips, desc);
 
-/* A CPU of another node, or of @home if that is a node. */
+/* A CPU of another node; if that is to have memory, of @home, if that is a node. */
 static int find_cpu_elsewhere(bool memoryless, int not_node, int home)
 {
 	int cpu;
@@ -1630,7 +1804,8 @@ static int find_cpu_elsewhere(bool memoryless, int not_node, int home)
 		int node = cpu_to_node(cpu);
 
 		if (node_state(node, N_NORMAL_MEMORY) == !memoryless &&
-		    node != not_node && (memoryless || node == home))
+		    node != not_node &&
+		    (memoryless || home == NUMA_NO_NODE || node == home))
 			return cpu;
 	}
 	return -1;
@@ -1651,7 +1826,7 @@ static void sheaves_travel(struct kunit *test)
 	skip_without_sheaves(test);
 
 	grab(test, 1);
-	home = page_to_nid(virt_to_page(st->held));
+	home = trip->from_memoryless ? nid_of(st->held) : NUMA_NO_NODE;
 	release(test, 1);
 	to = find_cpu_elsewhere(trip->to_memoryless, cpu_to_node(from), home);
 	if (to < 0)
@@ -1668,9 +1843,18 @@ static long fill_sheaves(void *data)
 {
 	struct sheaf_test *st = data;
 	unsigned long n = 3 * (st->cap ?: 60) + 1;
+	gfp_t gfp = GFP_KERNEL | __GFP_THISNODE;
+	int node;
 
 	n = alloc_objects(st, n, GFP_KERNEL);
 	free_objects(st, n);
+
+	/* All other nodes together do not fill the sheaf of remote objects. */
+	for_each_node_state(node, N_NORMAL_MEMORY) {
+		if (node != numa_node_id() &&
+		    hold(st, kmem_cache_alloc_node(st->cache, gfp, node)))
+			free_objects(st, 1);
+	}
 	return n;
 }
 
@@ -1738,6 +1922,12 @@ static int find_cpu_to_remove(struct sheaf_test *st)
 	return last;
 }
 
+/* Whether there are objects that are remote to CPUs of a node. */
+static bool expect_remote(int node)
+{
+	return has_memory(node) && num_node_state(N_NORMAL_MEMORY) > 1;
+}
+
 static void cpu_goes_offline(struct kunit *test)
 {
 	struct sheaf_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
@@ -1753,6 +1943,12 @@ static void cpu_goes_offline(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, pcs->spare);
 	there = pcs->main->size + pcs->spare->size;
 	KUNIT_EXPECT_GT(test, there, st->cap);
+	if (pcs->remote)
+		there += pcs->remote->size;
+	/* Nobody else looks into that barn. */
+	if (neighbour_of(cpu) < 0)
+		there += barn_of(st->cache, cpu)->nr_full * st->cap;
+	KUNIT_EXPECT_EQ(test, !!pcs->remote, expect_remote(cpu_to_node(cpu)));
 	cached = kmem_cache_cached_objects(st->cache);
 	take_moves(test);
 
@@ -1761,6 +1957,7 @@ static void cpu_goes_offline(struct kunit *test)
 	expect_cached(test, cached - there);
 	KUNIT_EXPECT_EQ(test, pcs->main->capacity, 0);
 	KUNIT_EXPECT_NULL(test, pcs->spare);
+	KUNIT_EXPECT_NULL(test, pcs->remote);
 	expect_no_sheaf_lost(test, st->cache);
 
 	KUNIT_ASSERT_EQ(test, add_cpu(cpu), 0);
@@ -2218,6 +2415,7 @@ static struct kunit_case sheaf_cases[] = {
 	KUNIT_CASE_PARAM(freed_last_is_allocated_first, setups_gen_params),
 	KUNIT_CASE_PARAM(spare_replaces_empty_main, setups_gen_params),
 	KUNIT_CASE_PARAM(barn_replaces_empty_main, setups_gen_params),
+	KUNIT_CASE_PARAM(list_lock_is_counted, setups_gen_params),
 	KUNIT_CASE_PARAM(free_to_main, setups_gen_params),
 	KUNIT_CASE_PARAM(spare_replaces_full_main, setups_gen_params),
 	KUNIT_CASE_PARAM(barn_takes_full_main, setups_gen_params),
@@ -2252,7 +2450,10 @@ static struct kunit_case sheaf_cases[] = {
 	KUNIT_CASE(kfence_is_kept_out),
 	KUNIT_CASE(alloc_on_each_node),
 	KUNIT_CASE_PARAM(node_of_top_object, setups_gen_params),
-	KUNIT_CASE_PARAM(remote_free_bypasses, setups_gen_params),
+	KUNIT_CASE_PARAM(remote_objects_are_kept_apart, setups_gen_params),
+	KUNIT_CASE_PARAM(remote_objects_go_home, setups_gen_params),
+	KUNIT_CASE_PARAM(empty_sheaf_comes_back, setups_gen_params),
+	KUNIT_CASE_PARAM(remote_objects_of_two_nodes, setups_gen_params),
 	KUNIT_CASE_PARAM(bulk_free_of_mixed_nodes, setups_gen_params),
 	KUNIT_CASE_PARAM(neighbours_exchange_sheaves, ring_setups_gen_params),
 	KUNIT_CASE_PARAM(sheaves_travel, trips_gen_params),

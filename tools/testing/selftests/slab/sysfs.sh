@@ -47,10 +47,9 @@ done
 COUNTERS="alloc_fastpath alloc_slowpath free_fastpath free_slowpath sheaf_alloc sheaf_free
 	sheaf_refill sheaf_flush barn_get barn_get_fail barn_put barn_put_fail
 	sheaf_prefill_fast sheaf_prefill_slow sheaf_prefill_oversize sheaf_return_fast
-	sheaf_return_slow free_rcu_sheaf free_rcu_sheaf_fail"
+	sheaf_return_slow free_rcu_sheaf free_rcu_sheaf_fail list_lock"
 REMOVED="cpu_slabs slabs_cpu_partial cpu_partial"
 PLAIN="sheaf_capacity sheaf_objects $REMOVED"
-OPTIONAL="list_lock"
 
 cleanup() {
 	[ ! -d "/sys/module/$MODULE" ] || rmmod "$MODULE"
@@ -111,9 +110,6 @@ check_all_caches() {
 			else
 				bad "$dir/$name: no such file"
 			fi
-		done
-		for name in $OPTIONAL; do
-			[ ! -e "$dir/$name" ] || adds_up "$dir/$name"
 		done
 		for name in $PLAIN; do
 			[ -e "$dir/$name" ] || {
