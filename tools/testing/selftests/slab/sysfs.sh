@@ -13,7 +13,7 @@
 #                       is sheaf_objects
 #   sheaf_alloc - sheaf_free
 #                       is the number of sheaves: enough for sheaf_objects, not more
-#                       than CPUs (2) and barns have room for; 0 after shrink
+#                       than CPUs (3) and barns have room for; 0 after shrink
 #   barn_put - barn_get is the number of full sheaves in barns, which are part of
 #                       sheaf_objects, and fit in the barns
 #   alloc_slab - free_slab
@@ -133,7 +133,7 @@ find_limits() {
 
 	read -r list </sys/devices/system/cpu/possible
 	expand "$list"
-	SHEAVES=$((2 * ${#EXPANDED[@]}))
+	SHEAVES=$((3 * ${#EXPANDED[@]}))
 	IN_BARNS=0
 	for dir in /sys/devices/system/node/node*; do
 		max=10
