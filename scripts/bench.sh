@@ -8,14 +8,16 @@
 #   ROUNDS=N       guests of each kernel and machine (3)
 #   BENCH=A,B      only these groups: one_thread bulk fresh kmalloc kfree_rcu, where
 #                  instructions are counted; pairs all_cpus remote, on many CPUs;
-#                  ublk, the selftest
+#                  ublk, the selftest, both ways
 #   PEER=VERSION   a third kernel
 #   OURS=COMMIT    of build/linux, instead of the whole series
 #   RESULTS=DIR    where to write: bench/, with BENCH= or KERNEL_SRC= build/bench/results
 #
 # Needs the laid tree (make tree) and what kernels and guests need. Prints the
 # tables; writes results.json, results.md, counters.md and charts, all of them when
-# all is measured or none. Fails when a benchmark does, never for being slow.
+# all is measured or none. Fails when a benchmark does, never for being slow. Where
+# time is measured, guests run at real-time priority if that is permitted, since
+# whatever else the host does would be measured too: it has little of the CPUs then.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -24,6 +26,7 @@ THREADS=pairs,all_cpus,remote
 # Rounds of a benchmark in one guest, and objects of a round: where instructions are
 # counted, so many that the timer's ticks, which count too, even out.
 INNER=5
+INNER_UBLK=2
 declare -A OBJECTS=([icount]=50000 [multi]=10000)
 HERE=$SCRIPTS/bench
 ROUNDS=${ROUNDS:-3}
@@ -77,7 +80,8 @@ jobs_of() {
 	counted=$(of $COUNTED) threads=$(of $THREADS) ublk=$(of ublk)
 	[ -z "$counted" ] || echo "bench 1cpu icount $counted"
 	[ -z "$threads" ] || printf 'bench-mt %s multi %s\n' memoryless "$threads" 2node "$threads"
-	[ -z "$ublk" ] || printf 'bench-mt %s multi ublk\n' memoryless 4cpu
+	[ -z "$ublk" ] || printf '%s ublk\n' "bench 4cpu-counted icount" \
+		"bench-mt memoryless multi" "bench-mt 4cpu multi"
 }
 
 # --- kernels -------------------------------------------------------------
@@ -143,7 +147,7 @@ guest_command() {
 	local kernel=$1 config=$2 mode=$3 groups=$4
 
 	if [ "$groups" = ublk ]; then
-		echo "cd $INSTALLED/slab && ./ublk_null.sh --figures -r $INNER"
+		echo "cd $INSTALLED/slab && ./ublk_null.sh --figures -r $INNER_UBLK"
 	else
 		echo "bash $HERE/guest.sh $OUT/bench/$kernel/obj/$config/$MODULE" \
 			"$groups $INNER ${OBJECTS[$mode]}"
@@ -153,13 +157,15 @@ guest_command() {
 # run ROUND KERNEL CONFIG MACHINE MODE GROUPS
 run() {
 	local round=$1 kernel=$2 config=$3 machine=$4 mode=$5 groups=$6
-	local name=bench-$round-$machine-$kernel raw part t0=$SECONDS next=30
+	local name=bench-$round-$machine-$kernel raw part inner=$INNER_UBLK t0=$SECONDS next=30
+	local first=()
 
 	part=$groups
-	[ "$groups" = ublk ] || part=suite
+	[ "$groups" = ublk ] || part=suite inner=$INNER
 	raw=$NEW/raw/$round.$machine.$kernel.$part
+	[ "$mode" = icount ] || first=("${URGENT[@]}")
 	step "round $((round + 1))/$ROUNDS: $kernel on $machine, ${groups//,/ }"
-	TOPOLOGY=$machine CPUS='' "$SCRIPTS/guest.sh" -n "$name" -t 1800 -d "$OUT/bench/$kernel" -a "$mode" \
+	TOPOLOGY=${machine%-counted} CPUS='' "${first[@]}" "$SCRIPTS/guest.sh" -n "$name" -t 1800 -d "$OUT/bench/$kernel" -a "$mode" \
 		"$config" "$(guest_command "$kernel" "$config" "$mode" "$groups")" >"$raw" </dev/null &
 	GUEST_PID=$!
 	while kill -0 $GUEST_PID 2>/dev/null; do
@@ -177,7 +183,7 @@ run() {
 		exit 1
 	}
 	GUEST_PID=
-	if ! figures=$(python3 -B "$HERE/collect.py" check "$raw" "$groups" $INNER 2>&1); then
+	if ! figures=$(python3 -B "$HERE/collect.py" check "$raw" "$groups" $inner 2>&1); then
 		mv "$raw" "$OUT/bench/failed"
 		die "$kernel on $machine: ${figures#error: }, see $(rel "$OUT/bench/failed")"
 	fi
@@ -193,6 +199,7 @@ metadata() {
 	meta command "make bench${PEER:+ PEER=$PEER} ROUNDS=$ROUNDS${BENCH:+ BENCH=$CHOSEN}${KERNEL_SRC:+ KERNEL_SRC=...}"
 	meta guests "$ROUNDS"
 	meta rounds_per_guest $INNER
+	meta ublk_rounds_per_guest $INNER_UBLK
 	meta qemu "$(qemu-system-x86_64 --version | head -n 1)"
 	meta host.cpu "$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)"
 	meta host.cpus "$(nproc)"
@@ -238,12 +245,14 @@ if [ -z "${RESULTS:-}" ]; then
 fi
 KERNELS=(base ours)
 [ -z "$PEER" ] || KERNELS+=(peer)
+URGENT=()
+! chrt -r 1 true 2>/dev/null || URGENT=(chrt -r 1)
 declare -A VERSION
 
 chosen_groups
 mapfile -t JOBLIST < <(jobs_of)
 [ ${#JOBLIST[@]} -gt 0 ] || die "BENCH=$BENCH names no group"
-mapfile -t CONFIGS < <(printf '%s\n' "${JOBLIST[@]}" | cut -d' ' -f1 | uniq)
+mapfile -t CONFIGS < <(printf '%s\n' "${JOBLIST[@]}" | cut -d' ' -f1 | sort -u)
 
 lock bench
 for kernel in "${KERNELS[@]}"; do

@@ -146,7 +146,8 @@ def times(cases, kernels, exact):
 
 def unit(data, machine, cases):
     if any(figure(c, k, "iops") for c in cases for k in c["kernels"]):
-        return "operations per second; the ratios are those of the time per operation"
+        unit_of_time = ", each of a billion instructions" if counts_instructions(data, machine) else ""
+        return f"operations per second{unit_of_time}; the ratios are those of the time per operation"
     return "instructions per object" if counts_instructions(data, machine) else "ns per object"
 
 
@@ -210,7 +211,7 @@ def results_md(data):
     out += [f"- host: {host['cpu']}, {host['cpus']} CPUs, Linux {host['kernel']}, load {host['load']};"
             f" {data['qemu']}", "",
             f"{data['guests']} guests of each kernel and machine, {data['rounds_per_guest']} rounds in a"
-            " guest. A figure is the median of the guests'",
+            f" guest, {data['ublk_rounds_per_guest']} of ublk. A figure is the median of the guests'",
             "medians; its spread the distance of the highest and the lowest of these (where there was",
             "one guest, of the quartiles of its rounds). The table shows the largest spread of the kernels. A ratio below 1 means",
             "faster; `!` marks where ours is behind base by more than the spread, `?` a difference that",
