@@ -57,8 +57,8 @@
  * Remote objects are collected in a third sheaf, "remote", from which nothing is
  * allocated. When it is full it goes to the barn of the node that the objects
  * lie on, where they are allocated from next. With more than two nodes it may
- * hold objects of several. It stays then, with those of the node that its first
- * object is from, and the others are flushed, until it is full of one kind.
+ * hold objects of several. It stays then, with those of the node that the last
+ * one is from, and the others are flushed, until it is full of one kind.
  *
  * Full sheaves travel between a memoryless node and the one that its memory
  * comes from, rather than being flushed here and refilled there: a sheaf that
@@ -154,13 +154,26 @@ static struct node_barn *get_near_barn(struct kmem_cache *s)
 	return z->zone ? READ_ONCE(s->barns[zone_to_nid(z->zone)]) : NULL;
 }
 
+/*
+ * The barn of another node; none, if nobody would look into it, as the node has
+ * no CPUs, and is not the one that memory for this CPU, and those like it, comes
+ * from.
+ */
+static struct node_barn *get_barn_of(struct kmem_cache *s, int node)
+{
+	if (unlikely(!node_state(node, N_CPU)) &&
+	    node_state(numa_node_id(), N_NORMAL_MEMORY))
+		return NULL;
+	return READ_ONCE(s->barns[node]);
+}
+
 /* The barn of the node that a full sheaf is from, if that is another one. */
 static struct node_barn *get_home_barn(struct kmem_cache *s,
 				       const struct slab_sheaf *full)
 {
 	int node = page_to_nid(virt_to_page(full->objects[0]));
 
-	return node == numa_node_id() ? NULL : READ_ONCE(s->barns[node]);
+	return node == numa_node_id() ? NULL : get_barn_of(s, node);
 }
 
 /*
@@ -483,7 +496,7 @@ bool __sheaf_free(struct kmem_cache *s, void *object)
 	}
 
 	if (likely(replace_full_main(s, pcs))) {
-		pcs->main->objects[pcs->main->size++] = object;
+		sheaf_push(pcs->main, object);
 		local_unlock(&s->cpu_sheaves->lock);
 		stat(s, FREE_FASTPATH);
 		return true;
@@ -498,7 +511,7 @@ bool __sheaf_free(struct kmem_cache *s, void *object)
 	if (!sheaf)
 		return false;
 
-	sheaf->objects[sheaf->size++] = object;
+	sheaf_push(sheaf, object);
 	install_sheaf(s, sheaf);
 	stat(s, FREE_FASTPATH);
 	return true;
@@ -545,6 +558,17 @@ unsigned int sheaf_alloc_bulk(struct kmem_cache *s, unsigned int nr, void **p)
 	return done;
 }
 
+static void push_objects(struct slab_sheaf *sheaf, void **p, unsigned int nr)
+{
+#ifdef CONFIG_SLAB_FREELIST_HARDENED
+	while (nr--)
+		sheaf_push(sheaf, *p++);
+#else
+	memcpy(sheaf->objects + sheaf->size, p, nr * sizeof(*p));
+	sheaf->size += nr;
+#endif
+}
+
 /**
  * sheaf_free_bulk - free objects to sheaves, as far as there is room
  * @s: The cache.
@@ -571,9 +595,7 @@ unsigned int sheaf_free_bulk(struct kmem_cache *s, unsigned int nr, void **p)
 		    replace_full_main(s, pcs)) {
 			batch = min(nr - done,
 				    pcs->main->capacity - pcs->main->size);
-			memcpy(pcs->main->objects + pcs->main->size, p + done,
-			       batch * sizeof(*p));
-			pcs->main->size += batch;
+			push_objects(pcs->main, p + done, batch);
 		}
 		local_unlock(&s->cpu_sheaves->lock);
 
@@ -611,8 +633,8 @@ static unsigned int sort_by_node(struct slab_sheaf *sheaf, int node)
 static struct slab_sheaf *send_home(struct kmem_cache *s,
 				    struct slab_sheaf *full)
 {
-	int node = page_to_nid(virt_to_page(full->objects[0]));
-	struct node_barn *barn = READ_ONCE(s->barns[node]);
+	int node = page_to_nid(virt_to_page(full->objects[full->size - 1]));
+	struct node_barn *barn = get_barn_of(s, node);
 	unsigned int nr = sort_by_node(full, node);
 	struct slab_sheaf *empty;
 
@@ -676,7 +698,7 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
 	pcs = this_cpu_ptr(s->cpu_sheaves);
 	sheaf = pcs->remote;
 	if (likely(sheaf && sheaf->size + 1 < sheaf->capacity)) {
-		sheaf->objects[sheaf->size++] = object;
+		sheaf_push(sheaf, object);
 		local_unlock(&s->cpu_sheaves->lock);
 		stat(s, FREE_FASTPATH);
 		return true;
@@ -690,7 +712,7 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
 	if (!sheaf)
 		return false;
 
-	sheaf->objects[sheaf->size++] = object;
+	sheaf_push(sheaf, object);
 	if (sheaf->size == sheaf->capacity)
 		sheaf = send_home(s, sheaf);
 	if (sheaf)
@@ -944,12 +966,13 @@ static unsigned int barn_limit(int node)
  */
 int sheaves_prepare_node(struct kmem_cache *s, int node)
 {
-	unsigned int limit = barn_limit(node);
 	struct node_barn *barn;
+	unsigned int limit;
 
 	if (!s->sheaf_capacity || node == NUMA_NO_NODE)
 		return 0;
 
+	limit = barn_limit(node);
 	if (s->barns[node]) {
 		barn_set_limits(s->barns[node], limit, limit);
 		return 0;
@@ -982,7 +1005,9 @@ int sheaves_create(struct kmem_cache *s)
 		      IS_ENABLED(CONFIG_SLUB_STATS) * NR_SLUB_STAT_ITEMS *
 		      sizeof(unsigned int)));
 
-	s->cpu_sheaves = alloc_percpu(struct slub_percpu_sheaves);
+	/* The lock and main on one cache line. */
+	s->cpu_sheaves = __alloc_percpu(sizeof(struct slub_percpu_sheaves),
+					2 * sizeof(void *));
 	if (!s->cpu_sheaves)
 		return -ENOMEM;
 

@@ -40,6 +40,16 @@ struct slub_percpu_sheaves {
 void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node);
 bool __sheaf_free(struct kmem_cache *s, void *object);
 
+/* Store an object in a sheaf that has room. */
+static __always_inline void sheaf_push(struct slab_sheaf *sheaf, void *object)
+{
+#ifdef CONFIG_SLAB_FREELIST_HARDENED
+	/* Freed twice in a row: what set_freepointer() finds out as well */
+	BUG_ON(sheaf->size && sheaf->objects[sheaf->size - 1] == object);
+#endif
+	sheaf->objects[sheaf->size++] = object;
+}
+
 /**
  * sheaf_alloc - allocate an object from the sheaves
  * @s: The cache.
@@ -63,7 +73,8 @@ static __always_inline void *sheaf_alloc(struct kmem_cache *s, gfp_t gfp,
 		return NULL;
 
 	main = this_cpu_read(sheaves->main);
-	if (unlikely(!main->size || node != NUMA_NO_NODE))
+	if (unlikely(!main->size ||
+		     (IS_ENABLED(CONFIG_NUMA) && node != NUMA_NO_NODE)))
 		return __sheaf_alloc(s, gfp, node);
 
 	object = main->objects[--main->size];
@@ -92,7 +103,7 @@ static __always_inline bool sheaf_free(struct kmem_cache *s, void *object)
 	if (unlikely(main->size == main->capacity))
 		return __sheaf_free(s, object);
 
-	main->objects[main->size++] = object;
+	sheaf_push(main, object);
 	local_unlock(&sheaves->lock);
 	stat(s, FREE_FASTPATH);
 	return true;

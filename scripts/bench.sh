@@ -16,8 +16,8 @@
 # Needs the laid tree (make tree) and what kernels and guests need. Prints the
 # tables; writes results.json, results.md, counters.md and charts, all of them when
 # all is measured or none. Fails when a benchmark does, never for being slow. Where
-# time is measured, guests run at real-time priority if that is permitted, since
-# whatever else the host does would be measured too: it has little of the CPUs then.
+# time is measured, guests have priority if that is permitted: whatever else the host
+# does would be measured too.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -157,13 +157,12 @@ guest_command() {
 # run ROUND KERNEL CONFIG MACHINE MODE GROUPS
 run() {
 	local round=$1 kernel=$2 config=$3 machine=$4 mode=$5 groups=$6
-	local name=bench-$round-$machine-$kernel raw part inner=$INNER_UBLK t0=$SECONDS next=30
-	local first=()
+	local first=() name=bench-$round-$machine-$kernel raw part inner=$INNER_UBLK t0=$SECONDS next=30
 
 	part=$groups
 	[ "$groups" = ublk ] || part=suite inner=$INNER
 	raw=$NEW/raw/$round.$machine.$kernel.$part
-	[ "$mode" = icount ] || first=("${URGENT[@]}")
+	[ "$mode" = icount ] || first=("$HERE/urgent.sh")
 	step "round $((round + 1))/$ROUNDS: $kernel on $machine, ${groups//,/ }"
 	TOPOLOGY=${machine%-counted} CPUS='' "${first[@]}" "$SCRIPTS/guest.sh" -n "$name" -t 1800 -d "$OUT/bench/$kernel" -a "$mode" \
 		"$config" "$(guest_command "$kernel" "$config" "$mode" "$groups")" >"$raw" </dev/null &
@@ -245,8 +244,6 @@ if [ -z "${RESULTS:-}" ]; then
 fi
 KERNELS=(base ours)
 [ -z "$PEER" ] || KERNELS+=(peer)
-URGENT=()
-! chrt -r 1 true 2>/dev/null || URGENT=(chrt -r 1)
 declare -A VERSION
 
 chosen_groups

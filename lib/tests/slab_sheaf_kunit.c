@@ -856,6 +856,32 @@ static void requested_capacity(struct kunit *test)
 }
 
 /* More than can be: not an error, and no overflow. */
+/* Who asks for a capacity does not share a cache, in either direction. */
+static void requested_capacity_is_not_shared(struct kunit *test)
+{
+	static const char * const names[] = {
+		"sheaf_kunit_plain", "sheaf_kunit_asks", "sheaf_kunit_asks_too", "sheaf_kunit_late"
+	};
+	struct kmem_cache *s[ARRAY_SIZE(names)];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		struct kmem_cache_args args = { .sheaf_capacity = i == 1 || i == 2 ? 200 : 0 };
+
+		/* A size that nobody else has */
+		s[i] = kmem_cache_create(names[i], 4968, &args, 0);
+	}
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		KUNIT_EXPECT_NOT_NULL(test, s[i]);
+	KUNIT_EXPECT_PTR_NE(test, s[1], s[0]);
+	KUNIT_EXPECT_PTR_NE(test, s[2], s[0]);
+	KUNIT_EXPECT_PTR_NE(test, s[2], s[1]);
+	KUNIT_EXPECT_PTR_NE(test, s[3], s[1]);
+	KUNIT_EXPECT_PTR_NE(test, s[3], s[2]);
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		kmem_cache_destroy(s[i]);
+}
+
 static void absurd_capacity(struct kunit *test)
 {
 	struct kmem_cache_args args = { .sheaf_capacity = UINT_MAX };
@@ -1181,10 +1207,12 @@ static void kfree_bulk_of_many_kinds(struct kunit *test)
 		}
 		KUNIT_ASSERT_NOT_NULL(test, p[i]);
 	}
-	take_moves(test);
+	hold_and_drain(test, 1);
 	kfree_bulk(n, p);
 	m = take_moves(test);
 	KUNIT_EXPECT_EQ(test, m.free_fast + m.free_slow, nr_ours);
+	/* What is in between does not keep them from the sheaves. */
+	KUNIT_EXPECT_GE(test, m.free_fast, min(nr_ours, st->cap));
 	KUNIT_EXPECT_EQ(test, m.alloc_fast + m.alloc_slow, 0);
 	kmem_cache_shrink(st->cache);
 	expect_cached(test, 0);
@@ -1572,6 +1600,28 @@ static void empty_sheaf_comes_back(struct kunit *test)
 	expect_no_sheaf_lost(test, st->cache);
 }
 
+/* Those of one node, which come after those of another one, leave as sheaves. */
+static void remote_objects_change_node(struct kunit *test)
+{
+	int a, b;
+	struct sheaf_test *st = with_remote_node(test, &a);
+
+	b = find_other_memory(cpu_to_node(st->cpu), a);
+	if (b == NUMA_NO_NODE)
+		kunit_skip(test, "needs three nodes with memory");
+
+	/* What is held last is let go of first. */
+	grab_on(test, b, 2 * st->cap);
+	grab_on(test, a, st->cap - 1);
+	kmem_cache_shrink(st->cache);
+	take_moves(test);
+	release(test, st->cap - 1);
+	expect_moves(test, .free_fast = st->cap - 1);
+	release(test, 2 * st->cap);
+	expect_moves(test, .free_fast = 2 * st->cap, .flush = st->cap - 1, .barn_put = 2);
+	KUNIT_EXPECT_EQ(test, st->cache->barns[b]->nr_full, 2);
+}
+
 /* Only those of one node stay, until the sheaf is full of them. */
 static void remote_objects_of_two_nodes(struct kunit *test)
 {
@@ -1589,8 +1639,8 @@ static void remote_objects_of_two_nodes(struct kunit *test)
 	grab_on(test, a, nr_b);
 	/* What is held last is let go of first. */
 	for (i = 0; i < nr_b; i++) {
-		grab_on(test, b, 1);
 		grab_on(test, a, 1);
+		grab_on(test, b, 1);
 	}
 	if (nr_a > nr_b)
 		grab_on(test, a, 1);
@@ -2426,6 +2476,7 @@ static struct kunit_case sheaf_cases[] = {
 	KUNIT_CASE_PARAM(first_free_on_a_cpu, setups_gen_params),
 	KUNIT_CASE(default_capacity),
 	KUNIT_CASE_PARAM(requested_capacity, requests_gen_params),
+	KUNIT_CASE(requested_capacity_is_not_shared),
 	KUNIT_CASE(absurd_capacity),
 	KUNIT_CASE(who_has_sheaves),
 #ifdef CONFIG_SLUB_DEBUG
@@ -2453,6 +2504,7 @@ static struct kunit_case sheaf_cases[] = {
 	KUNIT_CASE_PARAM(remote_objects_are_kept_apart, setups_gen_params),
 	KUNIT_CASE_PARAM(remote_objects_go_home, setups_gen_params),
 	KUNIT_CASE_PARAM(empty_sheaf_comes_back, setups_gen_params),
+	KUNIT_CASE_PARAM(remote_objects_change_node, setups_gen_params),
 	KUNIT_CASE_PARAM(remote_objects_of_two_nodes, setups_gen_params),
 	KUNIT_CASE_PARAM(bulk_free_of_mixed_nodes, setups_gen_params),
 	KUNIT_CASE_PARAM(neighbours_exchange_sheaves, ring_setups_gen_params),
