@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the files of the kernel's side share. */
+#ifndef SLAB_NATIVE_H
+#define SLAB_NATIVE_H
+
+#include <linux/compiler.h>
+#include <linux/kobject.h>
+#include <linux/sched.h>
+#include <linux/types.h>
+#include <linux/version.h>
+
+#include "../abi.h"
+
+#define native_die(fmt, ...)						\
+	do {								\
+		printk("slab-native: " fmt "\n", ##__VA_ARGS__);	\
+		host_exit(2);						\
+	} while (0)
+
+/* A thread, as the kernel's code sees it. */
+struct native_task {
+	struct task_struct task;	/* what current points at */
+	int (*fn)(void *arg);
+	void *arg;
+	void *thread;
+	int cpu;
+	bool bound;			/* stays on its CPU when it sleeps */
+	bool stop;
+	bool has_stopped;
+	u64 random;
+};
+
+struct native_task *native_current(void);
+struct native_task *native_task_create(int (*fn)(void *arg), void *arg);
+void native_task_start(struct native_task *t, int cpu);
+void native_task_join(struct native_task *t);
+
+/* The caller may be on another CPU afterwards. */
+void native_sleep(void);
+/* The caller is in no critical section of any kind: others may use the CPU. */
+void native_safe_point(void);
+void native_move(unsigned int cpu);
+bool native_cpu_offline(unsigned int cpu);
+void native_cpu_online(unsigned int cpu);
+unsigned int native_nr_cpus(void);
+
+extern unsigned int native_errors;	/* splats so far */
+extern bool native_chaos;		/* whoever may sleep does so now and then */
+u32 native_random(u32 below);
+
+long native_pages_in_use(void);
+void native_pages_init(const struct native_machine *machine);
+bool native_is_direct(const void *p);
+
+long native_percpu_in_use(void);
+
+long native_rcu_pending(void);
+void native_rcu_quiescent(unsigned int cpu);
+void native_rcu_cpu_enters(unsigned int cpu);
+void native_rcu_cpu_leaves(unsigned int cpu);
+/* Wait until all callbacks queued so far have run. */
+void native_rcu_wait(void);
+
+int native_hotplug_callbacks(unsigned int cpu, bool up);
+int native_memory_notify(unsigned long action, int node);
+ssize_t native_sysfs_show(const char *cache, const char *file, char *buf);
+
+#endif /* SLAB_NATIVE_H */
