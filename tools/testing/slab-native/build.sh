@@ -1,11 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# build.sh [-s SANITIZER] TREE OBJ PROGRAM [MAKE-ARGUMENT...]: link the slab allocator of the kernel
+# build.sh [-i] [-s SANITIZER] TREE OBJ PROGRAM [MAKE-ARGUMENT...]: link the slab allocator of the kernel
 # source in TREE, configured and prepared (make prepare) in OBJ, into PROGRAM, an
 # ordinary program. See README.rst. The objects are compiled by the kernel's own
 # build in OBJ, which is best not used for anything else: cli and sti are missing in
 # them. The other arguments are for the kernel's make.
+#
+# With -i there are interrupts, for the stress: see kernel/nops.h.
 #
 # With -s address or -s thread, the files mm/slab_*.c that a kernel without sheaves
 # does not have are compiled with this sanitizer. Then OBJ is not for PROGRAMs without.
@@ -17,15 +19,16 @@ die() {
 	exit 1
 }
 
-SANITIZER=
-while getopts s: opt; do
+SANITIZER= FLAGS=
+while getopts is: opt; do
 	case $opt in
+	i) FLAGS=-DSLAB_NATIVE_IRQS ;;
 	s) SANITIZER=$OPTARG ;;
-	*) die "usage: build.sh [-s SANITIZER] TREE OBJ PROGRAM [MAKE-ARGUMENT...]" ;;
+	*) die "usage: build.sh [-i] [-s SANITIZER] TREE OBJ PROGRAM [MAKE-ARGUMENT...]" ;;
 	esac
 done
 shift $((OPTIND - 1))
-[ $# -ge 3 ] || die "usage: build.sh [-s SANITIZER] TREE OBJ PROGRAM [MAKE-ARGUMENT...]"
+[ $# -ge 3 ] || die "usage: build.sh [-i] [-s SANITIZER] TREE OBJ PROGRAM [MAKE-ARGUMENT...]"
 HERE=$(cd "$(dirname "$0")" && pwd -P)
 TREE=$(cd "$1" && pwd -P)
 OBJ=$(cd "$2" && pwd -P)
@@ -48,7 +51,7 @@ LIB_OBJECTS="arch/x86/lib/memcpy_64.o arch/x86/lib/memmove_64.o arch/x86/lib/mem
 OURS=$(cd "$HERE/kernel" && for f in *.c *.S; do echo "${f%.?}.o"; done)
 
 kmake() {
-	make -C "$TREE" O="$OBJ" LOCALVERSION= KCFLAGS="-include $HERE/kernel/nops.h" "${ARGS[@]}" "$@"
+	make -C "$TREE" O="$OBJ" LOCALVERSION= KCFLAGS="-include $HERE/kernel/nops.h $FLAGS" "${ARGS[@]}" "$@"
 }
 
 mkdir -p "$WORK/kernel"

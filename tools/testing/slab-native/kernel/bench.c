@@ -63,11 +63,15 @@ static void set_param(const char *name, const void *value, size_t size)
 {
 	const struct kernel_param *p;
 
-	for (p = __start___param; p < __stop___param; p++)
-		if (!strcmp(p->name, name)) {
+	for (p = __start___param; p < __stop___param; p++) {
+		const char *dot = strchr(p->name, '.');
+
+		/* with or without the module in front */
+		if (!strcmp(dot ? dot + 1 : p->name, name)) {
 			memcpy(p->arg, value, size);
 			return;
 		}
+	}
 	native_die("the benchmarks have no parameter %s", name);
 }
 

@@ -26,6 +26,7 @@
 #include <linux/topology.h>
 #include <asm/alternative.h>
 #include <asm/cpufeature.h>
+#include <asm/processor-flags.h>
 
 #include "native.h"
 
@@ -54,6 +55,9 @@ asm(".globl const_pcpu_hot\n.set const_pcpu_hot, pcpu_hot\n");
 #define number_of(cpu)	per_cpu(pcpu_hot, cpu).cpu_number
 #endif
 
+/* What the interrupt flag is in the stress, see nops.h. */
+DEFINE_PER_CPU(unsigned long, native_flags) = X86_EFLAGS_IF;
+
 struct cpumask __cpu_online_mask;
 struct cpumask __cpu_present_mask;
 struct cpumask __cpu_possible_mask;
@@ -76,6 +80,8 @@ static u64 boot_seed;
 /* in lib/vsprintf.c, and mm/slab.h */
 extern bool no_hash_pointers;
 void __init kmem_cache_init(void);
+/* where kfree_rcu() is the allocator's */
+void __init kvfree_rcu_init(void) __weak;
 
 /*
  * Random numbers: one sequence for each task, which the seed determines.
@@ -83,7 +89,8 @@ void __init kmem_cache_init(void);
 
 u32 native_random(u32 below)
 {
-	u64 *state = &native_current()->random;
+	struct native_task *t = native_current();
+	u64 *state = in_hardirq() ? &t->irq_random : &t->random;
 
 	/* xorshift64* */
 	*state ^= *state >> 12;
@@ -109,6 +116,7 @@ struct native_task *native_task_create(int (*fn)(void *arg), void *arg)
 	t->fn = fn;
 	t->arg = arg;
 	t->random = boot_seed + ++nr * 0x9e3779b97f4a7c15ULL;
+	t->irq_random = t->random ^ 0xd1b54a32d192ed03ULL;
 	return t;
 }
 
@@ -129,10 +137,12 @@ static void enter_cpu(struct native_task *t, unsigned int cpu)
 	task_of(cpu) = &t->task;
 	t->cpu = cpu;
 	native_rcu_cpu_enters(cpu);
+	host_irqs_here(1);
 }
 
 static void leave_cpu(struct native_task *t)
 {
+	host_irqs_here(0);
 	if (preempt_count())
 		native_die("sleeping with a preempt count of %x", preempt_count());
 	native_rcu_cpu_leaves(t->cpu);
@@ -150,8 +160,10 @@ void native_move(unsigned int cpu)
 void native_sleep(void)
 {
 	struct native_task *t = native_current();
-	unsigned int cpu = t->cpu;
+	unsigned int cpu;
 
+	host_irqs_here(0);
+	cpu = t->cpu;
 	if (native_chaos && !t->bound)
 		cpu = native_random(nr_cpus);
 	leave_cpu(t);
@@ -163,7 +175,9 @@ void native_safe_point(void)
 {
 	struct native_task *t = native_current();
 
+	preempt_disable();
 	native_rcu_quiescent(t->cpu);
+	preempt_enable();
 	if (host_cpu_wanted(t->cpu))
 		native_sleep();
 }
@@ -190,8 +204,10 @@ void native_task_start(struct native_task *t, int cpu)
 void native_task_join(struct native_task *t)
 {
 	struct native_task *self = native_current();
-	unsigned int cpu = self->cpu;
+	unsigned int cpu;
 
+	host_irqs_here(0);
+	cpu = self->cpu;
 	leave_cpu(self);
 	host_thread_join(t->thread);
 	enter_cpu(self, cpu);
@@ -208,17 +224,22 @@ unsigned int native_nr_cpus(void)
 bool native_cpu_offline(unsigned int cpu)
 {
 	struct native_task *t = native_current();
+	bool was_bound = t->bound;
 
 	if (!cpu_online(cpu) || num_online_cpus() < 2)
 		return false;
+	t->bound = true;
 	if (t->cpu == cpu)
-		native_move((cpu + 1) % nr_cpus);
-	if (t->cpu == cpu)
-		return false;
+		native_move(cpumask_any_but(&__cpu_online_mask, cpu));
+
+	/* Nothing may make this task go and wait for the CPU that it holds. */
+	host_irqs_here(0);
 	host_cpu_acquire(cpu);
 	cpumask_clear_cpu(cpu, &__cpu_online_mask);
 	atomic_dec(&__num_online_cpus);
 	host_cpu_release(cpu);
+	host_irqs_here(1);
+	t->bound = was_bound;
 	native_hotplug_callbacks(cpu, false);
 	return true;
 }
@@ -231,6 +252,25 @@ void native_cpu_online(unsigned int cpu)
 		native_die("CPU %u cannot be brought up", cpu);
 	cpumask_set_cpu(cpu, &__cpu_online_mask);
 	atomic_inc(&__num_online_cpus);
+}
+
+/*
+ * An interrupt: a signal that came while the thread ran kernel code. In front of
+ * preemptible code it is also the timer that lets somebody else run.
+ */
+void native_irq(void)
+{
+	if (!raw_cpu_read(native_flags))
+		return;		/* disabled: it is lost */
+	if (!preempt_count() && native_chaos && native_random(2)) {
+		native_sleep();
+		return;
+	}
+	raw_cpu_write(native_flags, 0);
+	preempt_count_add(HARDIRQ_OFFSET);
+	native_stress_irq();
+	preempt_count_sub(HARDIRQ_OFFSET);
+	raw_cpu_write(native_flags, X86_EFLAGS_IF);
 }
 
 /*
@@ -458,6 +498,8 @@ void native_boot(const struct native_machine *m, unsigned long seed)
 
 	kmem_cache_init();
 	kmem_cache_init_late();
+	if (kvfree_rcu_init)
+		kvfree_rcu_init();
 	run_initcalls(__start_initcalls4, __stop_initcalls4);
 	run_initcalls(__start_initcalls6, __stop_initcalls6);
 	run_initcalls(__start_initcalls7, __stop_initcalls7);

@@ -28,6 +28,7 @@ struct native_task {
 	bool stop;
 	bool has_stopped;
 	u64 random;
+	u64 irq_random;
 };
 
 struct native_task *native_current(void);
@@ -51,15 +52,20 @@ u32 native_random(u32 below);
 long native_pages_in_use(void);
 void native_pages_init(const struct native_machine *machine);
 bool native_is_direct(const void *p);
+unsigned long native_direct_size(void);
 
 long native_percpu_in_use(void);
 
 long native_rcu_pending(void);
+unsigned long native_rcu_next(void);	/* the batch that a callback gets into now */
+unsigned long native_rcu_done(void);	/* the last one that may have run */
 void native_rcu_quiescent(unsigned int cpu);
 void native_rcu_cpu_enters(unsigned int cpu);
 void native_rcu_cpu_leaves(unsigned int cpu);
 /* Wait until all callbacks queued so far have run. */
 void native_rcu_wait(void);
+
+void native_stress_irq(void);
 
 int native_hotplug_callbacks(unsigned int cpu, bool up);
 int native_memory_notify(unsigned long action, int node);

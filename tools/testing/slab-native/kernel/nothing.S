@@ -30,10 +30,11 @@ nothing mem_cgroup_kmem_disabled, __memcg_kmem_charge_page, gfp_pfmemalloc_allow
 nothing __memcg_slab_free_hook, __memcg_slab_post_alloc_hook, int_active_memcg
 
 /* nobody is told, nobody waits, nothing is to be put back */
-nothing register_node_notifier, shrinker_alloc, shrinker_register
+nothing register_node_notifier, shrinker_register, timer_init_key
 nothing fput, kern_unmount, module_put, preempt_schedule_thunk, kfree_const
 nothing __init_swait_queue_head, __init_waitqueue_head, __wake_up
 nothing __local_bh_enable_ip, get_cpu_idle_time_us
+nothing irq_work_sync, flush_rcu_work, cancel_delayed_work_sync
 nothing autoremove_wake_function, delayed_work_timer_fn, execute_with_initialized_rng
 
 /* returns what it is given */
@@ -50,13 +51,15 @@ cgroup_get_from_path:
 	movq	$-2, %rax
 	ret
 
-/* some workqueue */
-	.weak	alloc_workqueue, alloc_workqueue_noprof
+/* some workqueue, some shrinker */
+	.weak	alloc_workqueue, alloc_workqueue_noprof, shrinker_alloc
+	.type	shrinker_alloc, @function
 	.type	alloc_workqueue, @function
 	.type	alloc_workqueue_noprof, @function
 alloc_workqueue:
 alloc_workqueue_noprof:
-	movq	$memory_cgrp_subsys, %rax
+shrinker_alloc:
+	movq	$__this_module, %rax
 	ret
 
 	.weak	__SCT__WARN_trap

@@ -99,9 +99,14 @@ void native_pages_init(const struct native_machine *m)
 		init_zonelist(NODE_DATA(nid), m->memory);
 }
 
+unsigned long native_direct_size(void)
+{
+	return (unsigned long)nr_nodes << NODE_SHIFT;
+}
+
 bool native_is_direct(const void *p)
 {
-	return (unsigned long)p - page_offset_base < (unsigned long)nr_nodes << NODE_SHIFT;
+	return (unsigned long)p - page_offset_base < native_direct_size();
 }
 
 long native_pages_in_use(void)

@@ -121,6 +121,17 @@ long native_rcu_pending(void)
 	return atomic_long_read(&nr_pending);
 }
 
+unsigned long native_rcu_next(void)
+{
+	return READ_ONCE(nr_started) + 1;
+}
+
+/* While a batch runs, it is not done. */
+unsigned long native_rcu_done(void)
+{
+	return READ_ONCE(nr_done) + 1;
+}
+
 void native_rcu_wait(void)
 {
 	unsigned long flags, until;

@@ -175,13 +175,13 @@ bool flush_work(struct work_struct *work)
 
 	if (cpu < 0)
 		return false;
-	native_move(cpu);
 	t->bound = true;
+	native_move(cpu);
 	if (t->cpu != cpu)
 		native_die("work for CPU %ld, which is offline", cpu);
 	work->func(work);
-	t->bound = was_bound;
 	native_move(home);
+	t->bound = was_bound;
 	return true;
 }
 

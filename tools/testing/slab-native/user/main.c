@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../abi.h"
 #include "runtime.h"
@@ -73,7 +74,11 @@ int main(int argc, char **argv)
 		return native_bench(groups, match, rounds, objects);
 	}
 	if (!strcmp(argv[1], "stress")) {
-		native_boot(machine ? machine : &machines[1], stress.seed);
+		machine = machine ? machine : &machines[1];
+		if (!stress.tasks)
+			stress.tasks = machine->nr_cpus < 6 ? machine->nr_cpus + 1 : 6;
+		alarm(stress.ms / 1000 + 60);
+		native_boot(machine, stress.seed);
 		return native_stress(&stress);
 	}
 	fputs(usage, stderr);

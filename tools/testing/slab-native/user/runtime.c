@@ -23,6 +23,8 @@
 #include "../abi.h"
 #include "runtime.h"
 
+static __thread volatile int irqs_on;	/* may this thread be interrupted? */
+
 void die(const char *what)
 {
 	fprintf(stderr, "slab-native: %s: %s\n", what, strerror(errno));
@@ -78,7 +80,11 @@ unsigned long long host_ns(void)
 
 void host_write(const char *text, unsigned long len)
 {
+	int on = irqs_on;
+
+	irqs_on = 0;
 	fwrite(text, 1, len, stdout);
+	irqs_on = on;
 }
 
 void host_exit(int status)
@@ -170,19 +176,106 @@ void runtime_pin(int place)
 	sched_setaffinity(0, sizeof(one), &one);
 }
 
+/*
+ * Interrupts: a thread sends signals to the others, one after the other. They count
+ * only while the receiver runs kernel code.
+ */
+
+#define MAX_TARGETS	128
+
+static pthread_mutex_t targets_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_t targets[MAX_TARGETS];
+static unsigned int nr_targets;
+static pthread_t sender;
+static volatile int sending;
+static unsigned int interval_us;
+
+static int add_target(void)
+{
+	int good;
+
+	pthread_mutex_lock(&targets_lock);
+	good = nr_targets < MAX_TARGETS;
+	if (good)
+		targets[nr_targets++] = pthread_self();
+	pthread_mutex_unlock(&targets_lock);
+	return good;
+}
+
+static void remove_target(void)
+{
+	unsigned int i;
+
+	pthread_mutex_lock(&targets_lock);
+	for (i = 0; i < nr_targets; i++)
+		if (pthread_equal(targets[i], pthread_self()))
+			targets[i] = targets[--nr_targets];
+	pthread_mutex_unlock(&targets_lock);
+}
+
+void host_irqs_here(int on)
+{
+	irqs_on = on;
+}
+
+HOST static void on_irq(int sig)
+{
+	int err = errno;
+
+	if (irqs_on)
+		native_irq();
+	errno = err;
+}
+
+static void *send_irqs(void *arg)
+{
+	unsigned int i = 0;
+
+	while (sending) {
+		usleep(interval_us);
+		pthread_mutex_lock(&targets_lock);
+		if (nr_targets)
+			pthread_kill(targets[i++ % nr_targets], SIGUSR1);
+		pthread_mutex_unlock(&targets_lock);
+	}
+	return NULL;
+}
+
+void host_irqs_start(unsigned int us)
+{
+	if (!us)
+		return;
+	interval_us = us;
+	sending = 1;
+	if (pthread_create(&sender, NULL, send_irqs, NULL))
+		die("pthread_create");
+}
+
+void host_irqs_stop(void)
+{
+	if (!sending)
+		return;
+	sending = 0;
+	pthread_join(sender, NULL);
+}
+
 struct start {
 	void (*fn)(void *arg);
 	void *arg;
 	int place;
 };
 
+/* Without interrupts. */
 static void *thread_main(void *arg)
 {
 	struct start start = *(struct start *)arg;
 
 	free(arg);
+	if (!add_target())
+		return NULL;
 	runtime_pin(start.place);
 	start.fn(start.arg);
+	remove_target();
 	return NULL;
 }
 
@@ -246,6 +339,15 @@ static void on_sigsegv(int sig, siginfo_t *info, void *context)
 	host_exit(2);
 }
 
+static void on_alarm(int sig)
+{
+	static const char text[] = "slab-native: FAILED: hangs\n";
+
+	if (write(STDOUT_FILENO, text, sizeof(text) - 1))
+		_exit(1);
+	_exit(1);
+}
+
 void runtime_init(void)
 {
 	struct sigaction sa = { .sa_flags = SA_SIGINFO | SA_NODEFER };
@@ -257,5 +359,10 @@ void runtime_init(void)
 	sigaction(SIGSEGV, &sa, NULL);
 	sigaction(SIGBUS, &sa, NULL);
 	sigaction(SIGFPE, &sa, NULL);
+	sa.sa_flags = SA_RESTART | SA_NODEFER;
+	sa.sa_handler = on_irq;
+	sigaction(SIGUSR1, &sa, NULL);
+	sa.sa_handler = on_alarm;
+	sigaction(SIGALRM, &sa, NULL);
 	setvbuf(stdout, NULL, _IOLBF, 1 << 16);
 }
