@@ -1,13 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# build.sh [-i] [-s SANITIZER] TREE OBJ PROGRAM [MAKE-ARGUMENT...]: link the slab allocator of the kernel
+# build.sh [-i] [-m DIR] [-s SANITIZER] TREE OBJ PROGRAM [MAKE-ARGUMENT...]: link the slab allocator of the kernel
 # source in TREE, configured and prepared (make prepare) in OBJ, into PROGRAM, an
 # ordinary program. See README.rst. The objects are compiled by the kernel's own
 # build in OBJ, which is best not used for anything else: cli and sti are missing in
 # them. The other arguments are for the kernel's make.
 #
 # With -i there are interrupts, for the stress: see kernel/nops.h.
+#
+# With -m the files slab_*.c in DIR are taken instead of those in mm: to see whether
+# the stress finds what is wrong with them.
 #
 # With -s address or -s thread, the files mm/slab_*.c that a kernel without sheaves
 # does not have are compiled with this sanitizer. Then OBJ is not for PROGRAMs without.
@@ -19,16 +22,17 @@ die() {
 	exit 1
 }
 
-SANITIZER= FLAGS=
-while getopts is: opt; do
+SANITIZER= FLAGS= MUTANTS=
+while getopts im:s: opt; do
 	case $opt in
+	m) MUTANTS=$(cd "$OPTARG" && pwd -P) ;;
 	i) FLAGS=-DSLAB_NATIVE_IRQS ;;
 	s) SANITIZER=$OPTARG ;;
-	*) die "usage: build.sh [-i] [-s SANITIZER] TREE OBJ PROGRAM [MAKE-ARGUMENT...]" ;;
+	*) die "usage: build.sh [-i] [-m DIR] [-s SANITIZER] TREE OBJ PROGRAM [MAKE-ARGUMENT...]" ;;
 	esac
 done
 shift $((OPTIND - 1))
-[ $# -ge 3 ] || die "usage: build.sh [-i] [-s SANITIZER] TREE OBJ PROGRAM [MAKE-ARGUMENT...]"
+[ $# -ge 3 ] || die "usage: build.sh [-i] [-m DIR] [-s SANITIZER] TREE OBJ PROGRAM [MAKE-ARGUMENT...]"
 HERE=$(cd "$(dirname "$0")" && pwd -P)
 TREE=$(cd "$1" && pwd -P)
 OBJ=$(cd "$2" && pwd -P)
@@ -64,6 +68,20 @@ kmake $OBJECTS
 kmake -j1 $LIB_OBJECTS
 # shellcheck disable=SC2086
 kmake M="$WORK/kernel" $OURS
+
+if [ -n "$MUTANTS" ]; then
+	rm -rf "$WORK/mutants"
+	mkdir -p "$WORK/mutants"
+	for f in "$MUTANTS"/slab_*.c; do
+		o=$(basename "$f" .c).o
+		cp "$f" "$WORK/mutants/"
+		# shellcheck disable=SC2016 # for make
+		echo "obj-m += $o"'
+			ccflags-y += -I$(srctree)/mm' >>"$WORK/mutants/Kbuild"
+		kmake M="$WORK/mutants" "$o"
+		OBJECTS=${OBJECTS/mm\/$o/$WORK/mutants/$o}
+	done
+fi
 
 # One object of all that, whose symbols are nobody else's business: the kernel and
 # the C library both have a memcpy(). Sections that are looked through at run time
