@@ -48,8 +48,8 @@ selftest: checkdeps kernel ## run the kselftests (ublk null target, sysfs, stres
 bench: benchdeps tree ## measure against plain 6.12; PEER=7.2 against mainline too (ROUNDS=, BENCH=groups)
 	@$(S)/bench.sh
 
-bench-native: benchdeps tree ## the same in real time: the allocators' objects in user space (PEER=, ROUNDS=, BENCH=, JSON=1)
-	@$(S)/bench-native.sh $(if $(JSON),--json)
+bench-native: benchdeps tree ## the same in real time: the allocators' objects in user space (PEER=, ROUNDS=, BENCH=)
+	@$(S)/bench-native.sh
 
 bisect: tree ## build, boot and KUnit-test every commit of the series
 	@$(S)/bisect.sh

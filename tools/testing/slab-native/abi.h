@@ -20,6 +20,7 @@
 #define HOST
 #else
 #define HOST __attribute__((force_align_arg_pointer))
+#define __noreturn __attribute__((noreturn))
 #endif
 
 /**
@@ -58,7 +59,7 @@ HOST void host_unmap(void *p, unsigned long size);
 HOST void host_writable(void *start, unsigned long size);
 HOST unsigned long long host_ns(void);
 HOST void host_write(const char *text, unsigned long len);
-HOST void host_exit(int status) __attribute__((noreturn));
+HOST void __noreturn host_exit(int status);
 HOST unsigned int host_has_cpu_feature(unsigned int word);
 
 /* Threads. A CPU is something that a thread holds while it runs kernel code. */
@@ -77,7 +78,7 @@ HOST void host_irqs_here(int on);
 
 /* Run fn(arg); host_throw() in it ends it. Returns whether it was ended so. */
 HOST int host_catch(void (*fn)(void *arg), void *arg);
-HOST void host_throw(void) __attribute__((noreturn));
+HOST void __noreturn host_throw(void);
 
 /* The kernel's side. */
 void native_boot(const struct native_machine *machine, unsigned long seed);

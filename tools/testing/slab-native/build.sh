@@ -22,7 +22,7 @@ die() {
 	exit 1
 }
 
-SANITIZER= FLAGS= MUTANTS=
+SANITIZER='' FLAGS='' MUTANTS=''
 while getopts im:s: opt; do
 	case $opt in
 	m) MUTANTS=$(cd "$OPTARG" && pwd -P) ;;
@@ -43,7 +43,8 @@ shift 3
 ARGS=("$@")
 
 # The objects of the allocator, as its Makefile has them, and what they rest upon.
-SHEAVES=$(sed 's/[^a-z_.]/\n/g' "$TREE/mm/Makefile" | sed -n '/^slab_common\.o$/d; s,^slab_[a-z_]*\.o$,mm/&,p' | sort -u)
+SHEAVES=$(sed 's/[^a-z_.]/\n/g' "$TREE/mm/Makefile" |
+	sed -n '/^slab_common\.o$/d; s,^slab_[a-z_]*\.o$,mm/&,p' | sort -u)
 OBJECTS="mm/slub.o mm/slab_common.o $SHEAVES mm/mempool.o
 	kernel/locking/spinlock.o kernel/locking/qspinlock.o
 	lib/string.o lib/ctype.o lib/kstrtox.o lib/sort.o lib/bitmap.o lib/find_bit.o lib/hweight.o
@@ -52,7 +53,7 @@ OBJECTS="mm/slub.o mm/slab_common.o $SHEAVES mm/mempool.o
 # These are reached on two ways, which gets in the way of make -j.
 LIB_OBJECTS="arch/x86/lib/memcpy_64.o arch/x86/lib/memmove_64.o arch/x86/lib/memset_64.o
 	arch/x86/lib/cmpxchg16b_emu.o"
-OURS=$(cd "$HERE/kernel" && for f in *.c *.S; do echo "${f%.?}.o"; done)
+mapfile -t OURS < <(cd "$HERE/kernel" && for f in *.c *.S; do echo "${f%.?}.o"; done)
 
 kmake() {
 	make -C "$TREE" O="$OBJ" LOCALVERSION= KCFLAGS="-include $HERE/kernel/nops.h $FLAGS" "${ARGS[@]}" "$@"
@@ -66,8 +67,7 @@ cp -u "$HERE"/kernel/* "$WORK/kernel/"
 kmake $OBJECTS
 # shellcheck disable=SC2086
 kmake -j1 $LIB_OBJECTS
-# shellcheck disable=SC2086
-kmake M="$WORK/kernel" $OURS
+kmake M="$WORK/kernel" "${OURS[@]}"
 
 if [ -n "$MUTANTS" ]; then
 	rm -rf "$WORK/mutants"
@@ -88,7 +88,7 @@ fi
 # get names that the linker makes symbols of.
 cd "$OBJ"
 # shellcheck disable=SC2086
-ld -r -z noexecstack -o "$WORK/all.o" $OBJECTS $LIB_OBJECTS $(printf "$WORK/kernel/%s " $OURS)
+ld -r -z noexecstack -o "$WORK/all.o" $OBJECTS $LIB_OBJECTS "${OURS[@]/#/$WORK/kernel/}"
 mapfile -t rename < <(objdump -h "$WORK/all.o" |
 	awk '$2 ~ /^\.data\.\.percpu/ { print "--rename-section=" $2 "=percpu_data" }
 	     $2 ~ /^\.initcall[0-9]\.init$/ { print "--rename-section=" $2 "=initcalls" substr($2, 10, 1) }' | sort -u)

@@ -13,9 +13,6 @@
 
 #define MAX_ACTIONS	16
 
-extern struct kunit_suite *__start_kunit_suites[], *__stop_kunit_suites[];
-
-
 static struct {
 	kunit_action_t *fn;
 	void *ctx;
@@ -47,13 +44,15 @@ void __kunit_do_failed_assertion(struct kunit *test, const struct kunit_loc *loc
 				 assert_format_t format, const char *fmt, ...)
 {
 	test->status = KUNIT_FAILURE;
-	printk("    # an assertion fails at %s:%d\n", loc->file, loc->line);
+	pr_info("    # an assertion fails at %s:%d\n", loc->file, loc->line);
 }
 
 #define NO_FORMAT(name)							\
 	void name(const struct kunit_assert *assert,			\
 		  const struct va_format *message,			\
-		  struct string_stream *stream) { }
+		  struct string_stream *stream)				\
+	{								\
+	}
 
 NO_FORMAT(kunit_unary_assert_format)
 NO_FORMAT(kunit_binary_assert_format)
@@ -101,9 +100,9 @@ static enum kunit_status run_one(struct kunit *test, struct kunit_case *c,
 		nr_actions--;
 		actions[nr_actions].fn(actions[nr_actions].ctx);
 	}
-	printk("%s%sok %u %s%s%s\n", indent, test->status == KUNIT_FAILURE ? "not " : "",
-	       nr, name, test->status == KUNIT_SKIPPED ? " # SKIP " : "",
-	       test->status_comment);
+	pr_info("%s%sok %u %s%s%s\n", indent, test->status == KUNIT_FAILURE ? "not " : "",
+		nr, name, test->status == KUNIT_SKIPPED ? " # SKIP " : "",
+		test->status_comment);
 	return test->status;
 }
 
@@ -116,7 +115,7 @@ static bool run_case_of(struct kunit *test, struct kunit_case *c, unsigned int n
 	if (!c->generate_params)
 		return run_one(test, c, "    ", nr, c->name) != KUNIT_FAILURE;
 
-	printk("        KTAP version 1\n        # Subtest: %s\n", c->name);
+	pr_info("        KTAP version 1\n        # Subtest: %s\n", c->name);
 	test->param_value = NULL;
 	for (;;) {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 15, 0)
@@ -129,7 +128,7 @@ static bool run_case_of(struct kunit *test, struct kunit_case *c, unsigned int n
 		if (run_one(test, c, "        ", ++n, desc) == KUNIT_FAILURE)
 			good = false;
 	}
-	printk("    %sok %u %s\n", good ? "" : "not ", nr, c->name);
+	pr_info("    %sok %u %s\n", good ? "" : "not ", nr, c->name);
 	return good;
 }
 
@@ -147,9 +146,9 @@ int native_bench(const char *groups, const char *match, unsigned int rounds,
 	set_param("rounds", &rounds, sizeof(rounds));
 	set_param("objects", &objects, sizeof(objects));
 
-	printk("KTAP version 1\n    KTAP version 1\n    # Subtest: %s\n", suite->name);
+	pr_info("KTAP version 1\n    KTAP version 1\n    # Subtest: %s\n", suite->name);
 	for (c = suite->test_cases; c->run_case; c++)
 		good &= run_case_of(&test, c, ++nr);
-	printk("%sok 1 %s\n", good ? "" : "not ", suite->name);
+	pr_info("%sok 1 %s\n", good ? "" : "not ", suite->name);
 	return !good;
 }

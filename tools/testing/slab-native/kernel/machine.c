@@ -33,8 +33,6 @@
 #define UNIT_SIZE	SZ_1M
 #define NEW_PERCPU	(LINUX_VERSION_CODE >= KERNEL_VERSION(6, 15, 0))
 
-extern char __start_percpu_data[], __stop_percpu_data[];
-
 unsigned long __per_cpu_offset[NR_CPUS];
 DEFINE_PER_CPU(int, numa_node);
 #if NEW_PERCPU
@@ -76,12 +74,6 @@ unsigned int native_errors;
 bool native_chaos;
 static unsigned int nr_cpus;
 static u64 boot_seed;
-
-/* in lib/vsprintf.c, and mm/slab.h */
-extern bool no_hash_pointers;
-void __init kmem_cache_init(void);
-/* where kfree_rcu() is the allocator's */
-void __init kvfree_rcu_init(void) __weak;
 
 /*
  * Random numbers: one sequence for each task, which the seed determines.
@@ -361,8 +353,6 @@ long native_percpu_in_use(void)
  * Alternatives: what this processor has better instructions for
  */
 
-extern struct alt_instr __start_altinstructions[], __stop_altinstructions[];
-
 /* Words of the kernel's feature bits that the user's side reads by cpuid. */
 static bool has_feature(unsigned int feature)
 {
@@ -391,7 +381,6 @@ static void apply_alternative(struct alt_instr *a)
 
 static void apply_all_alternatives(void)
 {
-	extern char __executable_start[], etext[];
 	struct alt_instr *a;
 
 	host_writable(__executable_start, etext - __executable_start);
@@ -402,8 +391,6 @@ static void apply_all_alternatives(void)
 /*
  * Bugs: called for a ud2. Returns whether it was but a warning.
  */
-
-extern struct bug_entry __start___bug_table[], __stop___bug_table[];
 
 int native_bug(unsigned long ip)
 {
@@ -416,9 +403,9 @@ int native_bug(unsigned long ip)
 			return 1;
 		b->flags |= BUGFLAG_DONE;
 		native_errors++;
-		printk("slab-native: %s at %s:%u\n",
-		       b->flags & BUGFLAG_WARNING ? "WARNING" : "BUG",
-		       (char *)&b->file_disp + b->file_disp, b->line);
+		pr_info("slab-native: %s at %s:%u\n",
+			b->flags & BUGFLAG_WARNING ? "WARNING" : "BUG",
+			(char *)&b->file_disp + b->file_disp, b->line);
 		return !!(b->flags & BUGFLAG_WARNING);
 	}
 	return 0;
@@ -463,14 +450,6 @@ static void init_masks(const struct native_machine *m)
 		}
 	}
 }
-
-#define INITCALLS(n)							\
-	extern initcall_entry_t __start_initcalls##n[] __weak;		\
-	extern initcall_entry_t __stop_initcalls##n[] __weak
-
-INITCALLS(4);
-INITCALLS(6);
-INITCALLS(7);
 
 static void run_initcalls(initcall_entry_t *from, initcall_entry_t *to)
 {

@@ -3,17 +3,20 @@
 #ifndef SLAB_NATIVE_H
 #define SLAB_NATIVE_H
 
+#include <linux/bug.h>
 #include <linux/compiler.h>
+#include <linux/init.h>
 #include <linux/kobject.h>
 #include <linux/sched.h>
 #include <linux/types.h>
 #include <linux/version.h>
+#include <asm/alternative.h>
 
 #include "../abi.h"
 
 #define native_die(fmt, ...)						\
 	do {								\
-		printk("slab-native: " fmt "\n", ##__VA_ARGS__);	\
+		pr_info("slab-native: " fmt "\n", ##__VA_ARGS__);	\
 		host_exit(2);						\
 	} while (0)
 
@@ -70,5 +73,41 @@ void native_stress_irq(void);
 int native_hotplug_callbacks(unsigned int cpu, bool up);
 int native_memory_notify(unsigned long action, int node);
 ssize_t native_sysfs_show(const char *cache, const char *file, char *buf);
+
+/* What the linker knows. */
+extern char __executable_start[], etext[];
+extern char __start_percpu_data[], __stop_percpu_data[];
+extern struct alt_instr __start_altinstructions[], __stop_altinstructions[];
+extern struct bug_entry __start___bug_table[], __stop___bug_table[];
+extern initcall_entry_t __start_initcalls4[], __stop_initcalls4[];
+extern initcall_entry_t __start_initcalls6[], __stop_initcalls6[];
+extern initcall_entry_t __start_initcalls7[], __stop_initcalls7[];
+struct kunit_suite;
+extern struct kunit_suite *__start_kunit_suites[], *__stop_kunit_suites[];
+
+/* What the kernel has in headers that are its own: lib/vsprintf.c, mm/slab.h. */
+extern bool no_hash_pointers;
+void kmem_cache_init(void);
+
+/*
+ * What not every kernel has: NULL where it does not exist. kfree_rcu() may be the
+ * allocator's, or else may ask it first.
+ */
+struct slab_sheaf;
+void kvfree_rcu_init(void);
+bool kfree_rcu_sheaf(void *object);
+struct slab_sheaf *kmem_cache_prefill_sheaf(struct kmem_cache *s, gfp_t gfp,
+					    unsigned int size);
+void kmem_cache_return_sheaf(struct kmem_cache *s, gfp_t gfp,
+			     struct slab_sheaf *sheaf);
+void *kmem_cache_alloc_from_sheaf_noprof(struct kmem_cache *s, gfp_t gfp,
+					 struct slab_sheaf *sheaf);
+unsigned long kmem_cache_cached_objects(struct kmem_cache *s);
+#pragma weak kvfree_rcu_init
+#pragma weak kfree_rcu_sheaf
+#pragma weak kmem_cache_prefill_sheaf
+#pragma weak kmem_cache_return_sheaf
+#pragma weak kmem_cache_alloc_from_sheaf_noprof
+#pragma weak kmem_cache_cached_objects
 
 #endif /* SLAB_NATIVE_H */

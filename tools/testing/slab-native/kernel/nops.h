@@ -14,19 +14,19 @@
 #ifndef __ASSEMBLY__
 #ifdef SLAB_NATIVE_IRQS
 asm(".macro cli\n"
-    "movq $0, %gs:native_flags(%rip)\n"
-    ".endm\n"
-    ".macro sti\n"
-    "movq $0x200, %gs:native_flags(%rip)\n"
-    ".endm\n"
-    ".macro pushf\n"
-    "pushq %gs:native_flags(%rip)\n"
-    ".endm\n");
+	"movq $0, %gs:native_flags(%rip)\n"
+	".endm\n"
+	".macro sti\n"
+	"movq $0x200, %gs:native_flags(%rip)\n"
+	".endm\n"
+	".macro pushf\n"
+	"pushq %gs:native_flags(%rip)\n"
+	".endm\n");
 #else
 asm(".macro cli\n"
-    ".endm\n"
-    ".macro sti\n"
-    ".endm\n");
+	".endm\n"
+	".macro sti\n"
+	".endm\n");
 #endif
 #endif
 

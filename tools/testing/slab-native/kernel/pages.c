@@ -31,7 +31,7 @@ unsigned long vmalloc_base;
 unsigned long phys_base;
 
 struct arena {
-	spinlock_t lock;
+	spinlock_t lock;		/* protects the rest */
 	unsigned long next, end;	/* page frame numbers */
 	struct list_head free[MAX_PAGE_ORDER + 1];
 } ____cacheline_aligned;

@@ -188,12 +188,6 @@ void __rcu_read_unlock(void)
 {
 }
 
-/*
- * Where the allocator has a fast path of its own for kfree_rcu(), kvfree_call_rcu()
- * asks it first, here as in the kernel.
- */
-bool kfree_rcu_sheaf(void *object) __weak;
-
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
 void kvfree_call_rcu(struct rcu_head *head, void *ptr)
 {

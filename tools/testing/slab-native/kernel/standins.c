@@ -101,7 +101,7 @@ void native_warn_trap(struct bug_entry *bug);
 void native_warn_trap(struct bug_entry *bug)
 {
 	native_errors++;
-	printk("slab-native: WARNING\n");
+	pr_info("slab-native: WARNING\n");
 }
 
 /*
@@ -234,16 +234,19 @@ void schedule(void)
 
 void complete(struct completion *x)
 {
+	/* what is done is done before */
 	smp_store_release(&x->done, 1);
 }
 
 void complete_all(struct completion *x)
 {
+	/* as above */
 	smp_store_release(&x->done, UINT_MAX / 2);
 }
 
 void wait_for_completion(struct completion *x)
 {
+	/* Pairs with complete(). */
 	while (!smp_load_acquire(&x->done))
 		native_sleep();
 	if (x->done == 1)

@@ -91,20 +91,11 @@ static unsigned int failures;
 
 #define MAX_FAILURES	10
 
-/* Interfaces that not every kernel with sheaves has. */
-struct slab_sheaf *kmem_cache_prefill_sheaf(struct kmem_cache *s, gfp_t gfp,
-					    unsigned int size) __weak;
-void kmem_cache_return_sheaf(struct kmem_cache *s, gfp_t gfp,
-			     struct slab_sheaf *sheaf) __weak;
-void *kmem_cache_alloc_from_sheaf_noprof(struct kmem_cache *s, gfp_t gfp,
-					 struct slab_sheaf *sheaf) __weak;
-unsigned long kmem_cache_cached_objects(struct kmem_cache *s) __weak;
-
 static void fail(const char *what, const void *p)
 {
-	printk("stress: FAILED: %s, object %px (seed %lu)\n", what, p, param->seed);
+	pr_info("stress: FAILED: %s, object %p (seed %lu)\n", what, p, param->seed);
 	if (++failures >= MAX_FAILURES) {
-		printk("stress: FAILED, too much is wrong to go on\n");
+		pr_info("stress: FAILED, too much is wrong to go on\n");
 		host_exit(1);
 	}
 }
@@ -598,13 +589,13 @@ static void compare_left(const struct left *before, const struct left *after)
 	for (i = 0; i < NR_KMALLOC; i++) {
 		if (before->objects[i] == after->objects[i])
 			continue;
-		printk("stress: %s has %ld objects, and had %ld\n", kmalloc_names[i],
-		       after->objects[i], before->objects[i]);
+		pr_info("stress: %s has %ld objects, and had %ld\n", kmalloc_names[i],
+			after->objects[i], before->objects[i]);
 		fail("a leak", NULL);
 	}
 	if (before->percpu != after->percpu) {
-		printk("stress: %ld pieces of per-CPU memory, and there were %ld\n",
-		       after->percpu, before->percpu);
+		pr_info("stress: %ld pieces of per-CPU memory, and there were %ld\n",
+			after->percpu, before->percpu);
 		fail("a leak of per-CPU memory", NULL);
 	}
 	if (native_rcu_pending())
@@ -690,9 +681,9 @@ int native_stress(const struct native_stress *stress)
 	stamps = host_map(units * sizeof(*stamps), SZ_2M);
 	for (i = 0; i < stress->tasks; i++)
 		workers[i] = host_map(sizeof(*workers[i]), PAGE_SIZE);
-	printk("stress: seed %lu, %u tasks on %u CPUs and %u nodes, %u ms%s%s\n",
-	       stress->seed, stress->tasks, native_nr_cpus(), nr_node_ids, stress->ms,
-	       stress->hotplug ? ", hotplug" : "", stress->irqs ? ", interrupts" : "");
+	pr_info("stress: seed %lu, %u tasks on %u CPUs and %u nodes, %u ms%s%s\n",
+		stress->seed, stress->tasks, native_nr_cpus(), nr_node_ids, stress->ms,
+		stress->hotplug ? ", hotplug" : "", stress->irqs ? ", interrupts" : "");
 
 	count_left(&before);
 	for (i = 0; i < EPISODES && !failures && !native_errors; i++) {
@@ -701,7 +692,7 @@ int native_stress(const struct native_stress *stress)
 		count_left(&after);
 		compare_left(&before, &after);
 	}
-	printk("stress: %llu operations, %llu interrupts, %u errors\n", nr_ops, nr_irqs,
-	       failures + native_errors);
+	pr_info("stress: %llu operations, %llu interrupts, %u errors\n", nr_ops, nr_irqs,
+		failures + native_errors);
 	return failures || native_errors;
 }

@@ -52,16 +52,36 @@ int main(int argc, char **argv)
 	optind = 2;
 	while ((opt = getopt(argc, argv, "m:g:c:r:n:s:t:j:HI")) != -1) {
 		switch (opt) {
-		case 'm': machine = find_machine(optarg); break;
-		case 'g': groups = optarg; break;
-		case 'c': match = optarg; break;
-		case 'r': rounds = strtoul(optarg, NULL, 0); break;
-		case 'n': objects = strtoul(optarg, NULL, 0); break;
-		case 's': stress.seed = strtoul(optarg, NULL, 0); break;
-		case 't': stress.ms = strtod(optarg, NULL) * 1000; break;
-		case 'j': stress.tasks = strtoul(optarg, NULL, 0); break;
-		case 'H': stress.hotplug = 0; break;
-		case 'I': stress.irqs = 0; break;
+		case 'm':
+			machine = find_machine(optarg);
+			break;
+		case 'g':
+			groups = optarg;
+			break;
+		case 'c':
+			match = optarg;
+			break;
+		case 'r':
+			rounds = strtoul(optarg, NULL, 0);
+			break;
+		case 'n':
+			objects = strtoul(optarg, NULL, 0);
+			break;
+		case 's':
+			stress.seed = strtoul(optarg, NULL, 0);
+			break;
+		case 't':
+			stress.ms = strtod(optarg, NULL) * 1000;
+			break;
+		case 'j':
+			stress.tasks = strtoul(optarg, NULL, 0);
+			break;
+		case 'H':
+			stress.hotplug = 0;
+			break;
+		case 'I':
+			stress.irqs = 0;
+			break;
 		default:
 			fputs(usage, stderr);
 			return 2;

@@ -120,9 +120,10 @@ unsigned int host_has_cpu_feature(unsigned int word)
  */
 
 struct cpu {
-	unsigned int next __attribute__((aligned(128)));
+	unsigned int next;
 	unsigned int serving;
-} __attribute__((aligned(128)));
+	char pad[120];		/* two cache lines to each */
+};
 
 static struct cpu cpus[NATIVE_MAX_CPUS];
 
