@@ -76,6 +76,12 @@ HOST void host_irqs_start(unsigned int us);
 HOST void host_irqs_stop(void);
 HOST void host_irqs_here(int on);
 
+/* For sanitizers: what may be accessed, and who has seen what others did. */
+HOST void host_san_poison(void *p, unsigned long size);
+HOST void host_san_unpoison(void *p, unsigned long size);
+HOST void host_san_acquire(void *p);
+HOST void host_san_release(void *p);
+
 /* Run fn(arg); host_throw() in it ends it. Returns whether it was ended so. */
 HOST int host_catch(void (*fn)(void *arg), void *arg);
 HOST void __noreturn host_throw(void);

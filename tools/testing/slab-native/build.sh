@@ -39,6 +39,8 @@ OBJ=$(cd "$2" && pwd -P)
 mkdir -p "$(dirname "$3")"
 PROGRAM=$(cd "$(dirname "$3")" && pwd -P)/$(basename "$3")
 WORK=$PROGRAM.build
+# Our own objects are the same for all programs of OBJ.
+GLUE=$OBJ/slab-native
 shift 3
 ARGS=("$@")
 
@@ -59,36 +61,62 @@ kmake() {
 	make -C "$TREE" O="$OBJ" LOCALVERSION= KCFLAGS="-include $HERE/kernel/nops.h $FLAGS" "${ARGS[@]}" "$@"
 }
 
-mkdir -p "$WORK/kernel"
-cp -u "$HERE/abi.h" "$WORK/"
-cp -u "$HERE"/kernel/* "$WORK/kernel/"
+mkdir -p "$WORK" "$GLUE/kernel"
+cp -u "$HERE/abi.h" "$GLUE/"
+cp -u "$HERE"/kernel/* "$GLUE/kernel/"
 
 # shellcheck disable=SC2086 # words
 kmake $OBJECTS
 # shellcheck disable=SC2086
 kmake -j1 $LIB_OBJECTS
-kmake M="$WORK/kernel" "${OURS[@]}"
+kmake M="$GLUE/kernel" "${OURS[@]}"
 
-if [ -n "$MUTANTS" ]; then
-	rm -rf "$WORK/mutants"
-	mkdir -p "$WORK/mutants"
-	for f in "$MUTANTS"/slab_*.c; do
-		o=$(basename "$f" .c).o
-		cp "$f" "$WORK/mutants/"
-		# shellcheck disable=SC2016 # for make
-		echo "obj-m += $o"'
-			ccflags-y += -I$(srctree)/mm' >>"$WORK/mutants/Kbuild"
-		kmake M="$WORK/mutants" "$o"
-		OBJECTS=${OBJECTS/mm\/$o/$WORK/mutants/$o}
+# Copies of the files that are not compiled as the others are.
+rm -rf "$WORK/copies"
+mkdir -p "$WORK/copies"
+if [ -n "$SANITIZER" ]; then
+	for o in $SHEAVES; do
+		cp "$TREE/${o%.o}.c" "$WORK/copies/"
 	done
 fi
+[ -z "$MUTANTS" ] || cp "$MUTANTS"/slab_*.c "$WORK/copies/"
+
+# The stack that the kernel gives is aligned to 8 bytes, the sanitizers want 16.
+SAN_FLAGS="-fsanitize=$SANITIZER -mpreferred-stack-boundary=4 -mincoming-stack-boundary=3"
+SAN_SYMBOLS=(--redefine-sym kmalloc_nosheaf=native_san_kmalloc_nosheaf
+	--redefine-sym kfree_nosheaf=native_san_kfree_nosheaf
+	--redefine-sym __kmalloc_noprof=native_san_kmalloc
+	--redefine-sym __kmalloc_cache_node_noprof=native_san_kmalloc_node
+	--redefine-sym kfree=native_san_kfree
+	--redefine-sym _raw_spin_lock_irqsave=native_san_spin_lock_irqsave
+	--redefine-sym _raw_spin_unlock_irqrestore=native_san_spin_unlock_irqrestore)
+case $SANITIZER in
+'') SAN_FLAGS='' ;;
+address)
+	SAN_FLAGS+=" --param=asan-globals=0 --param=asan-stack=0"
+	SAN_SYMBOLS+=(--redefine-sym memcpy=__asan_memcpy --redefine-sym memset=__asan_memset)
+	;;
+thread) SAN_FLAGS+=" --param=tsan-distinguish-volatile=1" ;;
+*) die "no sanitizer $SANITIZER, choose address or thread" ;;
+esac
+
+# shellcheck disable=SC2016 # for make
+printf 'ccflags-y += -I$(srctree)/mm %s\n' "$SAN_FLAGS" >"$WORK/copies/Kbuild"
+for f in "$WORK"/copies/*.c; do
+	[ -e "$f" ] || break
+	o=$(basename "$f" .c).o
+	echo "obj-m += $o" >>"$WORK/copies/Kbuild"
+	kmake M="$WORK/copies" "$o"
+	[ -z "$SANITIZER" ] || objcopy "${SAN_SYMBOLS[@]}" "$WORK/copies/$o"
+	OBJECTS=${OBJECTS/mm\/$o/$WORK/copies/$o}
+done
 
 # One object of all that, whose symbols are nobody else's business: the kernel and
 # the C library both have a memcpy(). Sections that are looked through at run time
 # get names that the linker makes symbols of.
 cd "$OBJ"
 # shellcheck disable=SC2086
-ld -r -z noexecstack -o "$WORK/all.o" $OBJECTS $LIB_OBJECTS "${OURS[@]/#/$WORK/kernel/}"
+ld -r -z noexecstack -o "$WORK/all.o" $OBJECTS $LIB_OBJECTS "${OURS[@]/#/$GLUE/kernel/}"
 mapfile -t rename < <(objdump -h "$WORK/all.o" |
 	awk '$2 ~ /^\.data\.\.percpu/ { print "--rename-section=" $2 "=percpu_data" }
 	     $2 ~ /^\.initcall[0-9]\.init$/ { print "--rename-section=" $2 "=initcalls" substr($2, 10, 1) }' | sort -u)

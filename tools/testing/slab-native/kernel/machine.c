@@ -242,7 +242,11 @@ void native_cpu_online(unsigned int cpu)
 		return;
 	if (native_hotplug_callbacks(cpu, true))
 		native_die("CPU %u cannot be brought up", cpu);
+	host_irqs_here(0);
+	host_cpu_acquire(cpu);
 	cpumask_set_cpu(cpu, &__cpu_online_mask);
+	host_cpu_release(cpu);
+	host_irqs_here(1);
 	atomic_inc(&__num_online_cpus);
 }
 
@@ -321,6 +325,8 @@ void __percpu *pcpu_alloc_noprof(size_t size, size_t align, bool reserved, gfp_t
 	}
 	percpu_in_use++;
 	spin_unlock_irqrestore(&percpu_lock, flags);
+	/* Pairs with kfree_const(): the memory of a cache is used again. */
+	host_san_acquire(&native_errors);
 
 	percpu_order[percpu_index((void __percpu *)p)] = order;
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++)

@@ -11,6 +11,11 @@
 #ifndef SLAB_NATIVE_NOPS_H
 #define SLAB_NATIVE_NOPS_H
 
+/* Compilers instrument accesses to other address spaces as if to their own. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#undef CONFIG_USE_X86_SEG_SUPPORT
+#endif
+
 #ifndef __ASSEMBLY__
 #ifdef SLAB_NATIVE_IRQS
 asm(".macro cli\n"

@@ -178,6 +178,7 @@ static struct page *get_pages(unsigned int order, int nid, gfp_t gfp)
 	if (!page)
 		return NULL;
 
+	host_san_unpoison(page_address(page), PAGE_SIZE << order);
 	atomic_long_add(1L << order, &pages_in_use);
 	set_page_count(page, 1);
 	atomic_set(&page->_mapcount, -1);

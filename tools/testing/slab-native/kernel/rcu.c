@@ -44,6 +44,7 @@ static void run_batch(struct rcu_head *batch)
 {
 	struct rcu_head *head;
 
+	host_san_acquire(&next);
 	__local_bh_disable_ip(_THIS_IP_, SOFTIRQ_OFFSET);
 	while (batch) {
 		head = batch;
@@ -51,6 +52,7 @@ static void run_batch(struct rcu_head *batch)
 		call(head);
 	}
 	preempt_count_sub(SOFTIRQ_OFFSET);
+	host_san_release(&waiting);
 }
 
 /* Take what is to be run, and start the next grace period. */
@@ -141,6 +143,7 @@ void native_rcu_wait(void)
 	spin_unlock_irqrestore(&lock, flags);
 	while ((long)(READ_ONCE(nr_done) - until) < 0)
 		native_sleep();
+	host_san_acquire(&waiting);
 }
 
 void call_rcu(struct rcu_head *head, rcu_callback_t func)
@@ -150,6 +153,7 @@ void call_rcu(struct rcu_head *head, rcu_callback_t func)
 	head->func = func;
 	head->next = NULL;
 	atomic_long_inc(&nr_pending);
+	host_san_release(&next);
 	spin_lock_irqsave(&lock, flags);
 	*next_tail = head;
 	next_tail = (struct rcu_head **)&head->next;
@@ -178,6 +182,7 @@ void synchronize_rcu(void)
 	call_rcu(&w.head, wake_waiter);
 	while (!READ_ONCE(w.done))
 		native_sleep();
+	host_san_acquire(&waiting);
 }
 
 void __rcu_read_lock(void)

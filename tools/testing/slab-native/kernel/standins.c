@@ -105,6 +105,15 @@ void native_warn_trap(struct bug_entry *bug)
 }
 
 /*
+ * Names of caches are not copied. When one is freed, the cache is, too, as soon as
+ * it can be: whoever gets its memory next has seen what was done to it.
+ */
+void kfree_const(const void *x)
+{
+	host_san_release(&native_errors);
+}
+
+/*
  * Locks that sleep
  */
 
@@ -112,6 +121,7 @@ void mutex_lock(struct mutex *lock)
 {
 	while (!mutex_trylock(lock))
 		native_sleep();
+	host_san_acquire(lock);
 }
 
 int mutex_trylock(struct mutex *lock)
@@ -121,6 +131,7 @@ int mutex_trylock(struct mutex *lock)
 
 void mutex_unlock(struct mutex *lock)
 {
+	host_san_release(lock);
 	atomic_long_set_release(&lock->owner, 0);
 }
 

@@ -89,7 +89,12 @@ int main(int argc, char **argv)
 	}
 	runtime_init();
 	if (!strcmp(argv[1], "bench")) {
+		unsigned int ping;
+
 		runtime_pin(0);
+		ping = runtime_ping();
+		if (ping)
+			printf("slab-native: ping %u.%u ns\n", ping / 10, ping % 10);
 		native_boot(machine ? machine : &machines[0], 42);
 		return native_bench(groups, match, rounds, objects);
 	}

@@ -299,6 +299,59 @@ void host_thread_join(void *thread)
 }
 
 /*
+ * How long a cache line takes from one processor to the other and back, in tenths of
+ * a nanosecond: a hypervisor may put two processors on one core today, and far away
+ * from each other tomorrow, which is all that matters to what two threads share.
+ */
+
+#define PINGS	20000
+
+static unsigned int ball;
+
+static void *ping_main(void *arg)
+{
+	unsigned int i;
+
+	runtime_pin(1);
+	for (i = 1; i <= 2 * PINGS; i += 2) {
+		while (__atomic_load_n(&ball, __ATOMIC_ACQUIRE) != i)
+			__builtin_ia32_pause();
+		__atomic_store_n(&ball, i + 1, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+static unsigned int ping_once(void)
+{
+	unsigned long long start = 0, took, best = -1ULL;
+	pthread_t thread;
+	unsigned int i;
+
+	ball = 0;
+	if (pthread_create(&thread, NULL, ping_main, NULL))
+		die("pthread_create");
+	for (i = 0; i < 2 * PINGS; i += 2) {
+		/* the best of so many in a row: others may run in between */
+		if (i % 1000 == 0) {
+			took = host_ns() - start;
+			if (i && took < best)
+				best = took;
+			start = host_ns();
+		}
+		__atomic_store_n(&ball, i + 1, __ATOMIC_RELEASE);
+		while (__atomic_load_n(&ball, __ATOMIC_ACQUIRE) != i + 2)
+			__builtin_ia32_pause();
+	}
+	pthread_join(thread, NULL);
+	return best * 10 / 500;
+}
+
+unsigned int runtime_ping(void)
+{
+	return CPU_COUNT(&processors) < 2 ? 0 : ping_once();
+}
+
+/*
  * Exceptions
  */
 

@@ -5,5 +5,6 @@
 void die(const char *what);
 void runtime_init(void);
 void runtime_pin(int place);
+unsigned int runtime_ping(void);
 
 #endif
