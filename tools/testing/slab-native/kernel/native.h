@@ -8,6 +8,7 @@
 #include <linux/init.h>
 #include <linux/kobject.h>
 #include <linux/sched.h>
+#include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/version.h>
 #include <asm/alternative.h>
@@ -103,11 +104,24 @@ void kmem_cache_return_sheaf(struct kmem_cache *s, gfp_t gfp,
 void *kmem_cache_alloc_from_sheaf_noprof(struct kmem_cache *s, gfp_t gfp,
 					 struct slab_sheaf *sheaf);
 unsigned long kmem_cache_cached_objects(struct kmem_cache *s);
+void *kmalloc_nosheaf(size_t size, gfp_t gfp);
+void kfree_nosheaf(void *p);
+#pragma weak kmalloc_nosheaf
+#pragma weak kfree_nosheaf
 #pragma weak kvfree_rcu_init
 #pragma weak kfree_rcu_sheaf
 #pragma weak kmem_cache_prefill_sheaf
 #pragma weak kmem_cache_return_sheaf
 #pragma weak kmem_cache_alloc_from_sheaf_noprof
 #pragma weak kmem_cache_cached_objects
+
+/* sanitize.c: what files that are compiled with a sanitizer call instead. */
+void *native_san_kmalloc_nosheaf(size_t size, gfp_t gfp);
+void native_san_kfree_nosheaf(void *p);
+void *native_san_kmalloc(size_t size, gfp_t gfp);
+void *native_san_kmalloc_node(struct kmem_cache *s, gfp_t gfp, int node, size_t size);
+void native_san_kfree(const void *p);
+unsigned long native_san_spin_lock_irqsave(raw_spinlock_t *lock);
+void native_san_spin_unlock_irqrestore(raw_spinlock_t *lock, unsigned long flags);
 
 #endif /* SLAB_NATIVE_H */

@@ -16,19 +16,6 @@
 /* Behind what is allocated, at least. */
 #define REDZONE		32
 
-void *kmalloc_nosheaf(size_t size, gfp_t gfp);
-void kfree_nosheaf(void *p);
-#pragma weak kmalloc_nosheaf
-#pragma weak kfree_nosheaf
-
-void *native_san_kmalloc_nosheaf(size_t size, gfp_t gfp);
-void native_san_kfree_nosheaf(void *p);
-void *native_san_kmalloc(size_t size, gfp_t gfp);
-void *native_san_kmalloc_node(struct kmem_cache *s, gfp_t gfp, int node, size_t size);
-void native_san_kfree(const void *p);
-unsigned long native_san_spin_lock_irqsave(raw_spinlock_t *lock);
-void native_san_spin_unlock_irqrestore(raw_spinlock_t *lock, unsigned long flags);
-
 static void *allocated(void *p, size_t size)
 {
 	if (p) {

@@ -41,8 +41,6 @@ void host_san_release(void *p)
  * other side, as by default for KCSAN.
  */
 #define VOLATILE(size)							\
-	HOST void __tsan_volatile_read##size(void *p);			\
-	HOST void __tsan_volatile_write##size(void *p);			\
 	HOST void __tsan_volatile_read##size(void *p) { }		\
 	HOST void __tsan_volatile_write##size(void *p) { }
 
