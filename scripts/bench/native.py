@@ -13,9 +13,8 @@ of each program comes before the next launch of any, all on the same processors.
 
 What two threads do depends on how near their processors are to each other. Under a
 hypervisor this changes: two virtual processors may share a core now and not even a
-cache an hour later. So each launch measures how long a cache line takes there and
-back (ping), and only launches in which this was about the same are taken together;
-those of the most frequent kind are. Two runs can be compared if their pings are alike.
+cache a minute later. So each launch measures how long a cache line takes there and
+back (ping), and cases of two threads are told apart by it: near and far.
 """
 
 import argparse
@@ -48,8 +47,10 @@ MACHINES = {
     "memoryless": "32 CPUs, 8 nodes, memory on nodes 1 and 5",
 }
 TWO_THREADS = ["pairs"]
-# Pings that differ by no more than this factor are about the same.
-NEAR = 1.4
+# Beyond this the processors share no core, and maybe no cache.
+FAR_NS = 120
+# Fewer launches say nothing.
+LEAST_LAUNCHES = 4
 EVENTS = ["cycles:u", "instructions:u", "cache-misses:u"]
 TIMEOUT = 120
 
@@ -114,22 +115,27 @@ def measure(kernels, jobs, launches, directory, progress):
     return cases, skipped
 
 
-def near(a, b):
-    return max(a, b) <= NEAR * min(a, b)
+def place(ping):
+    return "near" if ping < FAR_NS else "far"
 
 
-def common_ping(cases):
-    """The ping that most launches are near to."""
-    pings = [p for (group, _, _), kernels in cases.items() if group in TWO_THREADS
-             for runs in kernels.values() for p, _ in runs]
-    return max(sorted(set(pings)), key=lambda p: sum(near(p, q) for q in pings), default=0.0)
+def by_place(cases):
+    """Cases of two threads, apart by how near the processors were; and the pings."""
+    out, pings = {}, {}
+    for (group, machine, case), kernels in cases.items():
+        if group not in TWO_THREADS:
+            out[group, machine, case] = {k: [r for _, r in runs] for k, runs in kernels.items()}
+            continue
+        for where in ("near", "far"):
+            split = {k: [(p, r) for p, r in runs if place(p) == where] for k, runs in kernels.items()}
+            if min(map(len, split.values())) < LEAST_LAUNCHES:
+                continue
+            out[group, machine, f"{case}, {where}"] = {k: [r for _, r in v] for k, v in split.items()}
+            pings.setdefault(where, []).extend(p for v in split.values() for p, _ in v)
+    return out, {where: statistics.median(p) for where, p in pings.items()}
 
 
-def figures(group, runs, ping):
-    if group in TWO_THREADS:
-        alike = [(p, rounds) for p, rounds in runs if near(p, ping)]
-        runs = alike or runs
-    runs = [rounds for _, rounds in runs]
+def figures(runs):
     lowest = [min(map(collect.value, rounds)) for rounds in runs]
     figure, spread = lowest[0], None
     if len(lowest) > 1:
@@ -214,7 +220,8 @@ def tables(data):
                 f"{what[:1].upper()}{what[1:]}. In ns per object.", "",
                 report.times(cases, kernels, True)]
         if group in TWO_THREADS:
-            out += ["", f"A cache line took {data['ping_ns']:.0f} ns between the two processors and back."]
+            out += [""] + [f"{where.capitalize()}: a cache line took {ns:.0f} ns to the other processor and back."
+                           for where, ns in data["ping_ns"].items()]
     out += [""] + skip_lines(data) + perf_lines(data)
     return out + [""] + report.verdicts(data)
 
@@ -230,6 +237,8 @@ def main():
     kernels = {k: (v, p) for k, v, p in (a.split("=", 2) for a in args.kernels)}
     jobs = chosen_jobs(args.groups)
     start = time.monotonic()
+    if len(os.sched_getaffinity(0)) < 2 and any(job[0] != "1cpu" for job in jobs):
+        sys.exit("error: two threads need two processors, choose other groups")
 
     def progress(n):
         if n % 5 == 0 and not args.json:
@@ -237,15 +246,16 @@ def main():
 
     with tempfile.TemporaryDirectory() as directory:
         cases, skipped = measure(kernels, jobs, args.launches, directory, progress)
+    cases, pings = by_place(cases)
     data = {
         "kernels": {k: {"version": v} for k, (v, _) in kernels.items()},
         "machines": {job[0]: MACHINES[job[0]] for job in jobs},
         "launches": args.launches,
-        "ping_ns": common_ping(cases),
+        "ping_ns": pings,
         "skipped": skipped,
         "perf": perf_figures(kernels, jobs),
         "cases": [{"group": g, "machine": m, "case": c,
-                   "kernels": {k: figures(g, runs[k], common_ping(cases)) for k in kernels if k in runs}}
+                   "kernels": {k: figures(runs[k]) for k in kernels if k in runs}}
                   for (g, m, c), runs in cases.items()],
     }
     if args.out:

@@ -265,12 +265,13 @@ sys.exit(str(got) != sys.argv[3])' "$DIR/native.json" "$1" "$2"
 }
 fake_program slow 200 50 51 52 51
 fake_program fast 100 50 300 50 51
-ok "native: two programs by turns" native --launches 4 base=6.12="$DIR/slow" ours=6.12="$DIR/fast"
+ok "native: two programs by turns" native --launches 8 base=6.12="$DIR/slow" ours=6.12="$DIR/fast"
 keep_output
-ok "native: prints the table" shown '| one node | 200.0 | 100.0 |   0.500 '
-ok "native: and how near the processors were" shown 'took 50 ns between the two processors'
+ok "native: prints the table" shown '| one node, near | 200.0 | 100.0 |   0.500 '
+ok "native: and how near the processors were" shown 'Near: a cache line took 51 ns to the other processor'
 ok "native: a launch counts by its fastest round" native_value 'kernels["base"]["ns_per_object"]' 200.0
-ok "native: launches on far processors do not count" native_value 'max(kernels["ours"]["launches"])' 100.0
+ok "native: launches on far processors are apart" native_value 'max(kernels["ours"]["launches"])' 100.0
+ok "native: and too few of them say nothing" native_value 'list(data["ping_ns"])' "['near']"
 fake_program broken 100 50
 sed -i 's/^echo "ok 1/echo "not ok 1/' "$DIR/broken"
 refused "native: a benchmark that fails" 'failed: slab_bench' native --launches 1 base=6.12="$DIR/broken"
@@ -281,6 +282,6 @@ printf '#!/bin/bash\n%s\n%s\n%s\n' 'for r; do [ "$prev" != -r ] || n=$r; prev=$r
 	'printf "%d,,cycles:u,1,100.00,,\n<not supported>,,cache-misses:u,0,100.00,,\n" $((1000 + 3000 * ${n:-1})) >&2' \
 	'true' >"$DIR/bin/perf"
 chmod +x "$DIR/bin/perf"
-PATH=$DIR/bin:$PATH ok "native: with perf" native --launches 1 base=6.12="$DIR/slow"
+PATH=$DIR/bin:$PATH ok "native: with perf" native --launches 4 base=6.12="$DIR/slow"
 ok "native: cycles, but not what the machine does not count" \
 	native_value 'sorted(data["perf"]["base"]["pairs, 4cpu"])' "['cycles']"

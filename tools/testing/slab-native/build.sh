@@ -45,8 +45,13 @@ shift 3
 ARGS=("$@")
 
 # The objects of the allocator, as its Makefile has them, and what they rest upon.
-SHEAVES=$(sed 's/[^a-z_.]/\n/g' "$TREE/mm/Makefile" |
-	sed -n '/^slab_common\.o$/d; s,^slab_[a-z_]*\.o$,mm/&,p' | sort -u)
+SHEAVES=$(make -s --no-print-directory -f - <<END
+include $OBJ/include/config/auto.conf
+include $TREE/mm/Makefile
+\$(info \$(addprefix mm/,\$(filter-out slab_common.o,\$(filter slab_%.o,\$(obj-y)))))
+all:;
+END
+)
 OBJECTS="mm/slub.o mm/slab_common.o $SHEAVES mm/mempool.o
 	kernel/locking/spinlock.o kernel/locking/qspinlock.o
 	lib/string.o lib/ctype.o lib/kstrtox.o lib/sort.o lib/bitmap.o lib/find_bit.o lib/hweight.o
@@ -120,9 +125,13 @@ ld -r -z noexecstack -o "$WORK/all.o" $OBJECTS $LIB_OBJECTS "${OURS[@]/#/$GLUE/k
 mapfile -t rename < <(objdump -h "$WORK/all.o" |
 	awk '$2 ~ /^\.data\.\.percpu/ { print "--rename-section=" $2 "=percpu_data" }
 	     $2 ~ /^\.initcall[0-9]\.init$/ { print "--rename-section=" $2 "=initcalls" substr($2, 10, 1) }' | sort -u)
+# How code lies in pages and cache lines matters, and must not depend on what is ours.
+align=(.text .rodata .data .bss)
+align=("${align[@]/#/--set-section-alignment=}")
+align=("${align[@]/%/=4096}")
 objcopy "${rename[@]}" --rename-section=.altinstructions=altinstructions \
 	--rename-section=.kunit_test_suites=kunit_suites \
-	--remove-section='.discard*' --wildcard --keep-global-symbol='native_*' "$WORK/all.o" "$WORK/kernel.o"
+	"${align[@]}" --remove-section='.discard*' --wildcard --keep-global-symbol='native_*' "$WORK/all.o" "$WORK/kernel.o"
 
 # What is still missing is never called by what we do; if it is, it says its name.
 # Data cannot be made up in that way: text refers to them, but not by a call.

@@ -170,6 +170,7 @@ void native_safe_point(void)
 	preempt_disable();
 	native_rcu_quiescent(t->cpu);
 	preempt_enable();
+	native_run_delayed(t->cpu);
 	if (host_cpu_wanted(t->cpu))
 		native_sleep();
 }

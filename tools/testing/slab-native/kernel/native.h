@@ -52,6 +52,7 @@ unsigned int native_nr_cpus(void);
 extern unsigned int native_errors;	/* splats so far */
 extern bool native_chaos;		/* whoever may sleep does so now and then */
 u32 native_random(u32 below);
+void native_run_delayed(unsigned int here);
 
 long native_pages_in_use(void);
 void native_pages_init(const struct native_machine *machine);
@@ -110,6 +111,9 @@ void kfree_nosheaf(void *p);
 #pragma weak kfree_nosheaf
 #pragma weak kvfree_rcu_init
 #pragma weak kfree_rcu_sheaf
+/* Headers that know it may have it as an inline function, hence the other name. */
+void native_rcu_sheaves_barrier(void) __asm__("kfree_rcu_sheaves_barrier");
+#pragma weak native_rcu_sheaves_barrier
 #pragma weak kmem_cache_prefill_sheaf
 #pragma weak kmem_cache_return_sheaf
 #pragma weak kmem_cache_alloc_from_sheaf_noprof

@@ -34,7 +34,7 @@ nothing register_node_notifier, shrinker_register, timer_init_key
 nothing fput, kern_unmount, module_put, preempt_schedule_thunk
 nothing __init_swait_queue_head, __init_waitqueue_head, __wake_up
 nothing __local_bh_enable_ip, get_cpu_idle_time_us
-nothing irq_work_sync, flush_rcu_work, cancel_delayed_work_sync
+nothing irq_work_sync, flush_rcu_work, init_timer_key
 nothing autoremove_wake_function, delayed_work_timer_fn, execute_with_initialized_rng
 
 /* returns what it is given */
@@ -83,6 +83,7 @@ __SCT__WARN_trap:
 zeroes 8, __SCK__WARN_trap, __default_kernel_pte_mask, memory_cgrp_subsys
 zeroes 64, param_ops_int, param_ops_uint, param_ops_charp, guid_index, uuid_index
 zeroes 64, gfpflag_names, pageflag_names, vmaflag_names
+zeroes 256, kunit_hooks
 zeroes 4096, __this_module
 
 	.section .note.GNU-stack, "", @progbits

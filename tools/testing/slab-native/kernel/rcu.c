@@ -208,6 +208,8 @@ void kvfree_call_rcu(struct rcu_head *head, void *ptr)
 
 void kvfree_rcu_barrier(void)
 {
+	if (native_rcu_sheaves_barrier)
+		native_rcu_sheaves_barrier();
 	rcu_barrier();
 }
 

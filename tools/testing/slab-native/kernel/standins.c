@@ -144,6 +144,11 @@ void cpus_read_lock(void)
 		native_sleep();
 }
 
+int cpus_read_trylock(void)
+{
+	return atomic_add_unless(&cpus_lock, 1, -1);
+}
+
 void cpus_read_unlock(void)
 {
 	atomic_dec(&cpus_lock);
@@ -169,31 +174,155 @@ void lockdep_assert_cpus_held(void)
  * Work: runs on its CPU when somebody waits for it, and be it him who runs it.
  */
 
-#define WORK_CPU(work)	((work)->data)
+/* In work->data: that it is queued, and for which CPU. */
+#define WORK_QUEUED	0x51ab0000L
 
 bool queue_work_on(int cpu, struct workqueue_struct *wq, struct work_struct *work)
 {
-	atomic_long_set(&WORK_CPU(work), cpu + 1);
-	return true;
+	return atomic_long_xchg(&work->data, WORK_QUEUED + cpu) != WORK_QUEUED + cpu;
 }
 
-bool flush_work(struct work_struct *work)
+static void run_work(struct work_struct *work, long cpu)
 {
-	long cpu = atomic_long_xchg(&WORK_CPU(work), 0) - 1;
 	struct native_task *t = native_current();
 	bool was_bound = t->bound;
 	int home = t->cpu;
 
-	if (cpu < 0)
-		return false;
 	t->bound = true;
-	native_move(cpu);
+	if (cpu != home)
+		native_move(cpu);
 	if (t->cpu != cpu)
 		native_die("work for CPU %ld, which is offline", cpu);
 	work->func(work);
-	native_move(home);
+	if (cpu != home)
+		native_move(home);
 	t->bound = was_bound;
+}
+
+/*
+ * Delayed work runs at a safe point of a task on its CPU; on any, if that is offline.
+ */
+
+#define MAX_DELAYED	256
+
+static struct {
+	struct delayed_work *dwork;
+	int cpu;
+	u64 when;
+} delayed[MAX_DELAYED];
+static unsigned int nr_delayed;
+static DEFINE_SPINLOCK(delayed_lock);
+
+/* Under the lock. Returns the index, or nr_delayed. */
+static unsigned int find_delayed(struct work_struct *work)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_delayed; i++)
+		if (&delayed[i].dwork->work == work)
+			break;
+	return i;
+}
+
+static bool delay(int cpu, struct delayed_work *dwork, unsigned long jiffies, bool again)
+{
+	unsigned long flags;
+	unsigned int i;
+	bool was_queued;
+
+	spin_lock_irqsave(&delayed_lock, flags);
+	i = find_delayed(&dwork->work);
+	was_queued = i < nr_delayed;
+	if (!was_queued || again) {
+		if (i == MAX_DELAYED)
+			native_die("more delayed work items than %u", MAX_DELAYED);
+		delayed[i].dwork = dwork;
+		delayed[i].cpu = cpu;
+		delayed[i].when = host_ns() + jiffies * (u64)(NSEC_PER_SEC / HZ);
+		nr_delayed += !was_queued;
+	}
+	spin_unlock_irqrestore(&delayed_lock, flags);
+	return was_queued;
+}
+
+bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq, struct delayed_work *dwork,
+			   unsigned long delay_jiffies)
+{
+	return !delay(cpu, dwork, delay_jiffies, false);
+}
+
+bool mod_delayed_work_on(int cpu, struct workqueue_struct *wq, struct delayed_work *dwork,
+			 unsigned long delay_jiffies)
+{
+	return delay(cpu, dwork, delay_jiffies, true);
+}
+
+/* Take it from the list, whether it is due or not. */
+static bool take_delayed(struct work_struct *work, int *cpu)
+{
+	unsigned long flags;
+	unsigned int i;
+	bool found;
+
+	spin_lock_irqsave(&delayed_lock, flags);
+	i = find_delayed(work);
+	found = i < nr_delayed;
+	if (found) {
+		*cpu = delayed[i].cpu;
+		delayed[i] = delayed[--nr_delayed];
+	}
+	spin_unlock_irqrestore(&delayed_lock, flags);
+	return found;
+}
+
+void native_run_delayed(unsigned int here)
+{
+	struct work_struct *work = NULL;
+	unsigned long flags;
+	unsigned int i;
+	u64 now;
+
+	if (!READ_ONCE(nr_delayed))
+		return;
+	now = host_ns();
+	spin_lock_irqsave(&delayed_lock, flags);
+	for (i = 0; i < nr_delayed && !work; i++) {
+		int cpu = delayed[i].cpu;
+
+		if (delayed[i].when > now ||
+		    (cpu < nr_cpu_ids && cpu_online(cpu) && cpu != here))
+			continue;
+		work = &delayed[i].dwork->work;
+		delayed[i] = delayed[--nr_delayed];
+	}
+	spin_unlock_irqrestore(&delayed_lock, flags);
+	if (work)
+		run_work(work, here);
+}
+
+bool flush_work(struct work_struct *work)
+{
+	long cpu = atomic_long_xchg(&work->data, 0) - WORK_QUEUED;
+	bool queued = cpu >= 0 && cpu <= WORK_CPU_UNBOUND;
+	int delayed_cpu;
+
+	if (take_delayed(work, &delayed_cpu) && !queued) {
+		cpu = delayed_cpu;
+		queued = true;
+	}
+	if (!queued)
+		return false;
+	if (cpu >= nr_cpu_ids || !cpu_online(cpu))
+		cpu = native_current()->cpu;
+	run_work(work, cpu);
 	return true;
+}
+
+bool cancel_delayed_work_sync(struct delayed_work *dwork)
+{
+	int cpu;
+
+	return take_delayed(&dwork->work, &cpu);
 }
 
 /*
