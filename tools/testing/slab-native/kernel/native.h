@@ -112,7 +112,8 @@ void kfree_nosheaf(void *p);
 #pragma weak kvfree_rcu_init
 #pragma weak kfree_rcu_sheaf
 /* Headers that know it may have it as an inline function, hence the other name. */
-void native_rcu_sheaves_barrier(void) __asm__("kfree_rcu_sheaves_barrier");
+void native_rcu_sheaves_barrier(void)
+	asm("kfree_rcu_sheaves_barrier");
 #pragma weak native_rcu_sheaves_barrier
 #pragma weak kmem_cache_prefill_sheaf
 #pragma weak kmem_cache_return_sheaf
