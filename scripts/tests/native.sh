@@ -9,7 +9,7 @@
 . "$(dirname "$0")/lib.sh"
 
 SEED=${SEED:-$(date +%s)}
-SECS=${SECS:-4}
+SECS=${SECS:-3}
 # shellcheck source=scripts/lib.sh
 read -r TREE OBJ OUT < <(. "$SELF/scripts/lib.sh" && echo "$TREE $OBJ/native $OUT/native")
 
