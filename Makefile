@@ -10,10 +10,10 @@ S := scripts
 CONFIG ?= guest
 export SHEAVES_T0 := $(shell date +%s)
 export KERNEL_SRC CPUS TOPOLOGY APPEND FORCE JOBS AM_TO
-export ROUNDS BENCH PEER OURS RESULTS STRESS_SECS
+export ROUNDS BENCH PEER OURS RESULTS STRESS_SECS KEEP
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 	@echo
 	@echo 'KERNEL_SRC=DIR    your own 6.12.y tree instead of Debian'"'"'s (tree, kernel, run, ...)'
 	@echo 'CONFIG=NAME       guest, debug, rt or tiny (kernel, boot, shell)'
@@ -48,6 +48,9 @@ selftest: checkdeps kernel ## run the kselftests (ublk null target, sysfs, stres
 bench: benchdeps tree ## measure against plain 6.12; PEER=7.2 against mainline too (ROUNDS=, BENCH=groups)
 	@$(S)/bench.sh
 
+bench-native: benchdeps tree ## the same in real time: the allocators' objects in user space (PEER=, ROUNDS=, BENCH=)
+	@$(S)/bench-native.sh
+
 bisect: tree ## build, boot and KUnit-test every commit of the series
 	@$(S)/bisect.sh
 
@@ -72,5 +75,5 @@ benchdeps:
 clean: ## remove what was built; downloads stay
 	@$(S)/clean.sh
 
-.PHONY: help tree keep kernel run shell boot check selftest bench bisect lint series refresh \
+.PHONY: help tree keep kernel run shell boot check selftest bench bench-native bisect lint series refresh \
 	deps checkdeps benchdeps clean

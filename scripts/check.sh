@@ -147,6 +147,7 @@ check "lint scripts" "$SCRIPTS/lint.sh" scripts || :
 tap tree-tests tree.sh
 tap series-tests series.sh
 tap bench-tests bench.sh
+tap native native.sh
 check "series by git am" "$SCRIPTS/series.sh" || :
 check "lint maintainers" "$SCRIPTS/lint.sh" maintainers || :
 kernel guest boots_guest

@@ -1,24 +1,27 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kernel.sh [-d DIR] [-u] CONFIG: build the laid tree out of tree in
+# kernel.sh [-d DIR] [-u] [-p] CONFIG: build the laid tree out of tree in
 # build/obj/CONFIG, from allnoconfig and the fragments in scripts/configs. CONFIG
-# is guest, debug, rt, tiny, bench or bench-mt. With -d it builds the tree in
-# DIR/linux in DIR/obj; -u lets that tree not know a symbol of the fragments.
+# is guest, debug, rt, tiny, bench, bench-mt or native. With -d it builds the tree
+# in DIR/linux in DIR/obj; -u lets that tree not know a symbol of the fragments; -p
+# only prepares: configuration and what every object needs.
 # Needs a compiler, make, flex, bison, bc, libelf and ccache; prints what it does
 # and how far it is. The last line names the full log.
 
 . "$(dirname "$0")/lib.sh"
 
 UNKNOWN_OK=
-while getopts d:u opt; do
+TARGETS=()
+while getopts d:up opt; do
 	case $opt in
 	d)
 		dir=$(cd "$OPTARG" && pwd -P) || die "-d $OPTARG is not a directory"
 		TREE=$dir/linux OBJ=$dir/obj LOGS=$dir/logs
 		;;
 	u) UNKNOWN_OK=1 ;;
-	*) die "usage: kernel.sh [-d DIR] [-u] CONFIG" ;;
+	p) TARGETS=(prepare) ;;
+	*) die "usage: kernel.sh [-d DIR] [-u] [-p] CONFIG" ;;
 	esac
 done
 shift $((OPTIND - 1))
@@ -29,7 +32,8 @@ rt) fragments="common guest rt series" ;;
 tiny) fragments="common tiny" ;;
 bench) fragments="common guest bench" ;;
 bench-mt) fragments="common guest bench bench-mt" ;;
-*) die "no kernel configuration \`${1:-}', choose guest, debug, rt, tiny, bench or bench-mt" ;;
+native) fragments="common guest bench native" ;;
+*) die "no kernel configuration \`${1:-}', choose guest, debug, rt, tiny, bench, bench-mt or native" ;;
 esac
 CONFIG=$1
 O=$OBJ/$CONFIG
@@ -72,7 +76,7 @@ check_config() {
 		have=$(sed -n "s/^$sym=//p" "$O/.config.new")
 		[ "${have:-n}" != "$val" ] || continue
 		if { [ -n "$UNKNOWN_OK" ] ||
-		     grep -q "^$sym=" "$SCRIPTS"/configs/{series,bench}.config; } &&
+		     grep -q "^$sym=" "$SCRIPTS"/configs/{series,bench,native}.config; } &&
 		   ! tree_knows "$sym"; then
 			echo "$sym is unknown to this tree"
 			continue
@@ -107,7 +111,7 @@ compile() {
 	[ ! -t 1 ] || tick=1
 	next=$tick
 	# not by the function, for that would be a shell: what is killed is make
-	"${MAKE[@]}" -j"$JOBS" >>"$LOG" 2>&1 </dev/null &
+	"${MAKE[@]}" -j"$JOBS" "${TARGETS[@]}" >>"$LOG" 2>&1 </dev/null &
 	MAKE_PID=$!
 	while kill -0 $MAKE_PID 2>/dev/null; do
 		sleep 1
@@ -139,5 +143,6 @@ mkdir -p "$O" "$LOGS"
 say "building $CONFIG: 1/2 configuration"
 run_logged "$LOG" configure || die "the $CONFIG kernel cannot be configured, see $(rel "$LOG")"
 compile
+[ ${#TARGETS[@]} -eq 0 ] || exit 0
 n=$(grep -c 'warning:' "$LOG" || :)
 say "built $CONFIG: $(compiled) files, $n warnings, $(rel "$O/arch/x86/boot/bzImage"), log $(rel "$LOG")"

@@ -229,3 +229,59 @@ ok "bench: changes no results then" same
 good 103 104 | grep -v '"round":0' >"$RAW"
 refused "bench: figures that are not complete" 'base on 1cpu: bulk, size=64: rounds' whole
 ok "bench: nor then" same
+
+# --- in real time --------------------------------------------------------
+
+# A program that takes NS for each object, a little more in each round, in launch N of it
+# with the Nth ping.
+fake_program() {
+	local name=$1 ns=$2
+
+	shift 2
+	cat >"$DIR/$name" <<-END
+		#!/bin/bash
+		pings=($*) rounds=3
+		for r; do [ "\$prev" != -r ] || [ "\$r" = 12 ] || [ "\$r" = 25 ] || rounds=\$r; prev=\$r; done
+		n=\$(cat "$DIR/$name.n" 2>/dev/null || echo 0)
+		echo \$((n + 1)) >"$DIR/$name.n"
+		ping=\${pings[n % \${#pings[@]}]}
+		echo "slab-native: ping \$ping.0 ns"
+		ns=\$(($ns * (ping > 100 ? 4 : 1)))
+		for ((r = 0; r < rounds; r++)); do
+			echo "slab_bench: {\"group\":\"pairs\",\"case\":\"one node\",\"round\":\$r,\"objects\":1000,\"ns\":\$((1000 * ns + 100 * r)),\"counters\":{}}"
+		done
+		echo "ok 1 slab_bench"
+	END
+	chmod +x "$DIR/$name"
+}
+native() { python3 -B "$SELF/scripts/bench/native.py" --out "$DIR/native.json" --groups pairs "$@"; }
+native_value() {
+	python3 -c 'import json, sys
+data = json.load(open(sys.argv[1]))
+kernels = data["cases"][0]["kernels"]
+got = eval(sys.argv[2])
+print(got)
+sys.exit(str(got) != sys.argv[3])' "$DIR/native.json" "$1" "$2"
+}
+fake_program slow 200 50 51 52 51
+fake_program fast 100 50 300 50 51
+ok "native: two programs by turns" native --launches 8 base=6.12="$DIR/slow" ours=6.12="$DIR/fast"
+keep_output
+ok "native: prints the table" shown '| one node, near | 200.0 | 100.0 |   0.500 '
+ok "native: and how near the processors were" shown 'Near: a cache line took 51 ns to the other processor'
+ok "native: a launch counts by its fastest round" native_value 'kernels["base"]["ns_per_object"]' 200.0
+ok "native: launches on far processors are apart" native_value 'max(kernels["ours"]["launches"])' 100.0
+ok "native: and too few of them say nothing" native_value 'list(data["ping_ns"])' "['near']"
+fake_program broken 100 50
+sed -i 's/^echo "ok 1/echo "not ok 1/' "$DIR/broken"
+refused "native: a benchmark that fails" 'failed: slab_bench' native --launches 1 base=6.12="$DIR/broken"
+refused "native: an unknown group" 'no group bulky' native --groups bulky base=6.12="$DIR/slow"
+mkdir "$DIR/bin"
+# shellcheck disable=SC2016 # for the stub
+printf '#!/bin/bash\n%s\n%s\n%s\n' 'for r; do [ "$prev" != -r ] || n=$r; prev=$r; done' \
+	'printf "%d,,cycles:u,1,100.00,,\n<not supported>,,cache-misses:u,0,100.00,,\n" $((1000 + 3000 * ${n:-1})) >&2' \
+	'true' >"$DIR/bin/perf"
+chmod +x "$DIR/bin/perf"
+PATH=$DIR/bin:$PATH ok "native: with perf" native --launches 4 base=6.12="$DIR/slow"
+ok "native: cycles, but not what the machine does not count" \
+	native_value 'sorted(data["perf"]["base"]["pairs, 4cpu"])' "['cycles']"

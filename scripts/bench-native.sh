@@ -1,0 +1,79 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# bench-native.sh [--json]: measure the series against its base, and with PEER=7.2
+# against mainline's sheaves, in real time: the allocators' own object files, linked
+# into ordinary programs (tools/testing/slab-native), which run by turns.
+#
+#   PEER=VERSION   a third kernel
+#   OURS=COMMIT    of build/linux, instead of the whole series
+#   ROUNDS=N       launches of each program (14)
+#   BENCH=A,B      only these groups: one_thread bulk fresh kmalloc pairs
+#   KEEP=1         take the programs as they are
+#
+# Needs the laid tree (make tree). Prints tables, or JSON; the same figures go to
+# build/bench/native/results.json. Fails when a benchmark does, never for being slow.
+
+. "$(dirname "$0")/lib.sh"
+
+ROUNDS=${ROUNDS:-14}
+PEER=${PEER:-}
+OURS=${OURS:-refs/sheaves/laid}
+HERE=$SCRIPTS/bench
+DIR=$OUT/bench/native
+ARGS=()
+
+case ${1:-} in
+'') ;;
+--json) ARGS=(--json) ;;
+*) die "usage: bench-native.sh [--json]" ;;
+esac
+[[ "$ROUNDS" =~ ^[1-9][0-9]{0,2}$ ]] || die "ROUNDS=$ROUNDS is not a number from 1 to 999"
+[ -z "$PEER" ] || [[ "$PEER" =~ ^[0-9]+\.[0-9]+$ ]] || die "PEER=$PEER is not a kernel version such as 7.2"
+[ -e "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
+tgit rev-parse -q --verify "$OURS^{commit}" >/dev/null || die "OURS=$OURS is no commit of $(rel "$TREE")"
+need_tool python3 make gcc objcopy readelf
+[ "$(uname -m)" = x86_64 ] || die "the objects of an x86-64 kernel run on such a machine only"
+KERNELS=(base ours)
+[ -z "$PEER" ] || KERNELS+=(peer)
+
+# Progress is not part of the JSON.
+exec 3>&1
+[ ${#ARGS[@]} -eq 0 ] || exec 3>&2
+
+lay() {
+	case $1 in
+	base) "$HERE/lay.sh" base base ;;
+	ours) "$HERE/lay.sh" ours "$OURS" ;;
+	peer)
+		"$SCRIPTS/peer.sh" "$PEER" >&3
+		"$HERE/lay.sh" peer
+		;;
+	esac
+}
+
+version() {
+	sed -nE 's/^(VERSION|PATCHLEVEL|SUBLEVEL) *= *([0-9]+)$/\2/p' "$OUT/bench/$1/linux/Makefile" | paste -sd.
+}
+
+build() {
+	local kernel=$1 dir=$OUT/bench/$1 args=()
+
+	[ "$kernel" != peer ] || args=(-u)
+	say "building $kernel, $(version "$kernel")" >&3
+	"$SCRIPTS/kernel.sh" -d "$dir" "${args[@]}" -p native >/dev/null
+	"$SCRIPTS/native.sh" "$dir/linux" "$dir/obj/native" "$DIR/$kernel"
+}
+
+lock bench
+mkdir -p "$DIR"
+for kernel in "${KERNELS[@]}"; do
+	if [ -z "${KEEP:-}" ] || [ ! -x "$DIR/$kernel" ]; then
+		lay "$kernel"
+		build "$kernel"
+	fi
+	ARGS+=("$kernel=$(version "$kernel")=$DIR/$kernel")
+done
+say "$ROUNDS launches of each program, by turns" >&3
+python3 -B "$HERE/native.py" --launches "$ROUNDS" ${BENCH:+--groups "$BENCH"} \
+	--out "$DIR/results.json" "${ARGS[@]}" || die "no figures"

@@ -1,0 +1,104 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The stress of tools/testing/slab-native on the laid tree: on each machine, with the
+# sanitizers, and on mutants of the sheaf and barn tiers, which must fail. SEED=
+# repeats the choices of a run. Builds what it needs in build/obj/native and
+# build/native; prints TAP.
+
+. "$(dirname "$0")/lib.sh"
+
+SEED=${SEED:-$(date +%s)}
+SECS=${SECS:-3}
+# shellcheck source=scripts/lib.sh
+read -r TREE OBJ OUT < <(. "$SELF/scripts/lib.sh" && echo "$TREE $OBJ/native $OUT/native")
+
+build() { "$SELF/scripts/native.sh" "${@:2}" -i "$TREE" "$OBJ" "$OUT/$1"; }
+configure() { mkdir -p "$OUT" && "$SELF/scripts/kernel.sh" -p native; }
+
+# stress PROGRAM OPTION...
+stress() {
+	local program=$1
+
+	shift
+	timeout 120 "$OUT/$program" stress -s "$SEED" -t "$SECS" "$@"
+}
+
+# What was found is of the kind that is expected: stress's own words, or the kernel's.
+FOUND='FAILED|slab-native: (signal|WARNING|BUG)|BUG .*: |Sanitizer: '
+finds() {
+	local rc=0
+
+	stress "$@" >"$DIR/found" 2>&1 || rc=$?
+	cat "$DIR/found"
+	[ $rc -ne 0 ] && [ $rc -ne 124 ] && grep -qE "$FOUND" "$DIR/found"
+}
+
+no_reports() { stress "$@" >"$DIR/found" 2>&1 && ! grep -E 'Sanitizer: ' "$DIR/found"; }
+
+# mutant NAME FILE AWK-PROGRAM: a copy of FILE with something wrong.
+mutant() {
+	mkdir -p "$DIR/$1"
+	awk "$3" "$TREE/mm/$2" >"$DIR/$1/$2"
+	! cmp -s "$TREE/mm/$2" "$DIR/$1/$2"
+}
+
+# breaks WHAT NAME FILE AWK-PROGRAM [SANITIZER]
+breaks() {
+	local what=$1 name=$2 file=$3 program=$4 options=() irqs=()
+
+	# a sanitizer of its own for what nothing else sees
+	[ -z "${5:-}" ] || options=(-s "$5")
+	[ "${5:-}" != thread ] || irqs=(-I)
+	ok "mutant: $what: there is one" mutant "$name" "$file" "$program"
+	ok "mutant: $what: builds" build "mutant-$name" "${options[@]}" -m "$DIR/$name"
+	ok "mutant: $what: is found" finds "mutant-$name" "${irqs[@]}"
+}
+
+echo "# seed $SEED"
+ok "native: the kernel is prepared" configure
+ok "native: builds" build stress
+for machine in 1cpu 4cpu 2node memoryless; do
+	ok "stress: $machine, seed $SEED" stress stress -m $machine
+done
+ok "native: builds with the address sanitizer" build stress-address -s address
+ok "stress: address sanitizer, seed $SEED" no_reports stress-address -m 2node
+ok "native: builds with the thread sanitizer" build stress-thread -s thread
+# signals and the thread sanitizer do not go together
+ok "stress: thread sanitizer, seed $SEED" no_reports stress-thread -m 2node -I
+
+SECS=10
+breaks "an object is stored twice" twice slab_sheaf.c '
+	/^bool __sheaf_free/ { f = 1 }
+	{ print }
+	f && /objects\[pcs->main->size\+\+\] = object;/ { print; f = 0 }'
+breaks "a barn loses a full sheaf" lost-full slab_barn.c '
+	/^struct slab_sheaf \*barn_swap_full/ { f = 1 }
+	f && /add_full\(barn, full\);/ { print "\t\tif (barn->nr_full != 1)" }
+	{ print }'
+breaks "a barn loses an empty sheaf" lost-empty slab_barn.c '
+	/^bool barn_put_empty/ { f = 1 }
+	f && /add_empty\(barn, empty\);/ { print "\t\t;"; f = 0; next }
+	{ print }'
+breaks "the lock of the barn is missing" barn-lock slab_barn.c '
+	{
+		sub(/spin_lock_irqsave\(&barn->lock, flags\)/, "local_irq_save(flags)")
+		sub(/spin_unlock_irqrestore\(&barn->lock, flags\)/, "local_irq_restore(flags)")
+		print
+	}'
+breaks "the same, by the thread sanitizer" barn-lock-tsan slab_barn.c '
+	{
+		sub(/spin_lock_irqsave\(&barn->lock, flags\)/, "local_irq_save(flags)")
+		sub(/spin_unlock_irqrestore\(&barn->lock, flags\)/, "local_irq_restore(flags)")
+		print
+	}' thread
+breaks "the lock of the sheaves is missing" sheaf-lock slab_sheaf.c '
+	/^unsigned int sheaf_(alloc|free)_bulk/ { f = 1 }
+	/^}/ { f = 0 }
+	f && /local_trylock/ { getline; next }
+	f && /local_unlock/ { next }
+	{ print }'
+breaks "a sheaf is used after it was freed" after-free slab_sheaf.c '
+	/^static void release_sheaf/ { f = 1 }
+	{ print }
+	f && /free_empty_sheaf/ { print "\tsheaf->size = 0;"; f = 0 }' address
