@@ -558,6 +558,20 @@ unsigned int sheaf_alloc_bulk(struct kmem_cache *s, unsigned int nr, void **p)
 	return done;
 }
 
+/**
+ * sheaf_report_double_free - complain about an object that is free already
+ * @sheaf: The sheaf that it is in.
+ * @object: The object. Nothing is done with it, so no harm is done.
+ *
+ * Context: Any, with the sheaf lock held.
+ */
+void sheaf_report_double_free(struct slab_sheaf *sheaf, void *object)
+{
+	if (slab_in_kunit_test())
+		return;
+	WARN(1, "%s: object %p is freed twice\n", sheaf->cache->name, object);
+}
+
 static void push_objects(struct slab_sheaf *sheaf, void **p, unsigned int nr)
 {
 #ifdef CONFIG_SLAB_FREELIST_HARDENED

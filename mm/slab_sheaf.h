@@ -40,13 +40,17 @@ struct slub_percpu_sheaves {
 void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node);
 bool __sheaf_free(struct kmem_cache *s, void *object);
 
+void sheaf_report_double_free(struct slab_sheaf *sheaf, void *object);
+
 /* Store an object in a sheaf that has room. */
 static __always_inline void sheaf_push(struct slab_sheaf *sheaf, void *object)
 {
-#ifdef CONFIG_SLAB_FREELIST_HARDENED
 	/* Freed twice in a row: what set_freepointer() finds out as well */
-	BUG_ON(sheaf->size && sheaf->objects[sheaf->size - 1] == object);
-#endif
+	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) && sheaf->size &&
+	    unlikely(sheaf->objects[sheaf->size - 1] == object)) {
+		sheaf_report_double_free(sheaf, object);
+		return;
+	}
 	sheaf->objects[sheaf->size++] = object;
 }
 

@@ -480,6 +480,30 @@ static void first_alloc_refills(struct kunit *test)
 	}
 }
 
+/* What was freed twice in a row is allocated once. */
+static void double_free_is_ignored(struct kunit *test)
+{
+	struct sheaf_test *st = with_setup(test);
+	struct object *obj;
+	void *p[2];
+
+	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED))
+		kunit_skip(test, "needs CONFIG_SLAB_FREELIST_HARDENED");
+	if (IS_ENABLED(CONFIG_KASAN))
+		kunit_skip(test, "KASAN finds it out before");
+	hold_and_drain(test, 1);
+	obj = let_go(st);
+	kmem_cache_free(st->cache, obj);
+	kmem_cache_free(st->cache, obj);
+	expect_cached(test, 1);
+	p[0] = obj;
+	p[1] = obj;
+	kmem_cache_free_bulk(st->cache, 2, p);
+	expect_cached(test, 1);
+	grab(test, 2);
+	KUNIT_EXPECT_PTR_NE(test, st->held, st->held->next);
+}
+
 static void freed_last_is_allocated_first(struct kunit *test)
 {
 	struct sheaf_test *st = with_setup(test);
@@ -2462,6 +2486,7 @@ static void sheaf_test_exit(struct kunit *test)
 
 static struct kunit_case sheaf_cases[] = {
 	KUNIT_CASE_PARAM(first_alloc_refills, setups_gen_params),
+	KUNIT_CASE_PARAM(double_free_is_ignored, setups_gen_params),
 	KUNIT_CASE_PARAM(freed_last_is_allocated_first, setups_gen_params),
 	KUNIT_CASE_PARAM(spare_replaces_empty_main, setups_gen_params),
 	KUNIT_CASE_PARAM(barn_replaces_empty_main, setups_gen_params),
