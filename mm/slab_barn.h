@@ -19,6 +19,8 @@ struct kmem_cache;
  * @barn_list: Links the sheaf into a list while it is in a barn, or on its way
  *	       to be flushed.
  * @rcu_head: For a sheaf that waits for a grace period.
+ * @reserves: For a prefilled sheaf: there may be objects in it that came from
+ *	      the memory reserves.
  * @cache: The cache that the objects belong to.
  * @size: How many objects there are.
  * @capacity: How many objects there can be.
@@ -32,6 +34,7 @@ struct slab_sheaf {
 	union {
 		struct list_head barn_list;
 		struct rcu_head rcu_head;
+		bool reserves;
 	};
 	struct kmem_cache *cache;
 	unsigned int size;

@@ -94,6 +94,7 @@
 #include <linux/workqueue.h>
 #include <kunit/visibility.h>
 
+#include "internal.h"
 #include "slab_sheaf.h"
 
 /*
@@ -176,20 +177,12 @@ static struct node_barn *get_home_barn(struct kmem_cache *s,
 	return node == numa_node_id() ? NULL : get_barn_of(s, node);
 }
 
-/*
- * Never sleeps and never wakes up a reclaimer that the caller would not wake up
- * itself. The caller has another way if there is no memory.
- */
-static struct slab_sheaf *alloc_empty_sheaf(struct kmem_cache *s, gfp_t gfp)
+static struct slab_sheaf *alloc_sheaf(struct kmem_cache *s, gfp_t gfp)
 {
 	struct slab_sheaf *sheaf;
 
-	if (!s->sheaf_capacity)
-		return NULL;
-
-	gfp &= __GFP_KSWAPD_RECLAIM;
 	sheaf = kmalloc_nosheaf(struct_size(sheaf, objects, s->sheaf_capacity),
-				gfp | __GFP_NOMEMALLOC | __GFP_NOWARN);
+				gfp);
 	if (!sheaf)
 		return NULL;
 
@@ -200,6 +193,19 @@ static struct slab_sheaf *alloc_empty_sheaf(struct kmem_cache *s, gfp_t gfp)
 	return sheaf;
 }
 
+/*
+ * Never sleeps and never wakes up a reclaimer that the caller would not wake up
+ * itself. The caller has another way if there is no memory.
+ */
+static struct slab_sheaf *alloc_empty_sheaf(struct kmem_cache *s, gfp_t gfp)
+{
+	if (!s->sheaf_capacity)
+		return NULL;
+
+	gfp &= __GFP_KSWAPD_RECLAIM;
+	return alloc_sheaf(s, gfp | __GFP_NOMEMALLOC | __GFP_NOWARN);
+}
+
 static void free_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
 	VM_WARN_ON_ONCE(sheaf->size);
@@ -207,17 +213,20 @@ static void free_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	stat(s, SHEAF_FREE);
 }
 
-static struct slab_sheaf *get_empty_sheaf(struct kmem_cache *s, gfp_t gfp)
+/* Whoever can get by without one takes this, if locks of any kind may be held. */
+struct slab_sheaf *find_empty_sheaf(struct kmem_cache *s)
 {
 	struct node_barn *barn = get_barn(s);
-	struct slab_sheaf *empty = NULL;
 
-	if (barn)
-		empty = barn_get_empty(barn);
-	return empty ?: alloc_empty_sheaf(s, gfp);
+	return barn ? barn_get_empty(barn) : NULL;
 }
 
-static void put_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *empty)
+struct slab_sheaf *get_empty_sheaf(struct kmem_cache *s, gfp_t gfp)
+{
+	return find_empty_sheaf(s) ?: alloc_empty_sheaf(s, gfp);
+}
+
+void put_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *empty)
 {
 	struct node_barn *barn = get_barn(s);
 
@@ -225,7 +234,7 @@ static void put_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *empty)
 		free_empty_sheaf(s, empty);
 }
 
-static void flush_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
+void flush_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
 	if (!sheaf->size)
 		return;
@@ -247,18 +256,21 @@ static bool put_full_sheaf(struct kmem_cache *s, struct slab_sheaf *full)
 	return barn && barn_put_full(barn, full);
 }
 
-/* Get rid of a sheaf, whatever is in it. */
-static void put_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
+/* Get rid of a sheaf, whatever is in it. Returns whether no object was flushed. */
+bool put_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
+	bool kept = !sheaf->size;
+
 	if (sheaf->size == sheaf->capacity) {
 		if (put_full_sheaf(s, sheaf)) {
 			stat(s, BARN_PUT);
-			return;
+			return true;
 		}
 		stat(s, BARN_PUT_FAIL);
 	}
 	flush_sheaf(s, sheaf);
 	put_empty_sheaf(s, sheaf);
+	return kept;
 }
 
 /*
@@ -266,16 +278,15 @@ static void put_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
  * now. Mostly its main is just as empty, or full, as it was when the caller
  * went for the sheaf, and there is no spare. But the task may have moved, or
  * interrupts may have used the sheaves, and then any sheaf may be too many.
+ * Returns whether no object was flushed.
  */
-static void install_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
+static bool install_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
 	struct slub_percpu_sheaves *pcs;
 	struct slab_sheaf *rest = NULL;
 
-	if (!local_trylock(&s->cpu_sheaves->lock)) {
-		put_sheaf(s, sheaf);
-		return;
-	}
+	if (!local_trylock(&s->cpu_sheaves->lock))
+		return put_sheaf(s, sheaf);
 
 	pcs = this_cpu_ptr(s->cpu_sheaves);
 	if (pcs->main == slab_no_sheaf) {
@@ -294,8 +305,7 @@ static void install_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	}
 	local_unlock(&s->cpu_sheaves->lock);
 
-	if (rest)
-		put_sheaf(s, rest);
+	return !rest || put_sheaf(s, rest);
 }
 
 /* A full sheaf, if there is one; in exchange for an empty one, if @trade. */
@@ -517,18 +527,9 @@ bool __sheaf_free(struct kmem_cache *s, void *object)
 	return true;
 }
 
-/**
- * sheaf_alloc_bulk - allocate objects from sheaves, as far as there are any
- * @s: The cache.
- * @nr: How many to allocate.
- * @p: Where to store them.
- *
- * Does not refill.
- *
- * Context: As sheaf_alloc().
- * Return: How many objects there are in @p now.
- */
-unsigned int sheaf_alloc_bulk(struct kmem_cache *s, unsigned int nr, void **p)
+/* As many objects as main, spare and the barn have, up to @nr. */
+static unsigned int take_from_sheaves(struct kmem_cache *s, unsigned int nr,
+				      void **p)
 {
 	unsigned int done = 0;
 
@@ -554,7 +555,6 @@ unsigned int sheaf_alloc_bulk(struct kmem_cache *s, unsigned int nr, void **p)
 			break;
 		done += batch;
 	}
-	stat_add(s, ALLOC_FASTPATH, done);
 	return done;
 }
 
@@ -583,18 +583,9 @@ static void push_objects(struct slab_sheaf *sheaf, void **p, unsigned int nr)
 #endif
 }
 
-/**
- * sheaf_free_bulk - free objects to sheaves, as far as there is room
- * @s: The cache.
- * @nr: How many to free.
- * @p: The objects. sheaf_accepts() all of them, and the free hooks have run.
- *
- * Does not allocate sheaves, and does not flush.
- *
- * Context: As sheaf_free().
- * Return: How many objects were freed, from the start of @p.
- */
-unsigned int sheaf_free_bulk(struct kmem_cache *s, unsigned int nr, void **p)
+/* As many objects, from the start of @p, as there is room for. */
+static unsigned int put_into_sheaves(struct kmem_cache *s, unsigned int nr,
+				     void **p)
 {
 	unsigned int done = 0;
 
@@ -617,6 +608,43 @@ unsigned int sheaf_free_bulk(struct kmem_cache *s, unsigned int nr, void **p)
 			break;
 		done += batch;
 	}
+	return done;
+}
+
+/**
+ * sheaf_alloc_bulk - allocate objects from sheaves, as far as there are any
+ * @s: The cache.
+ * @nr: How many to allocate.
+ * @p: Where to store them.
+ *
+ * Does not refill.
+ *
+ * Context: As sheaf_alloc().
+ * Return: How many objects there are in @p now.
+ */
+unsigned int sheaf_alloc_bulk(struct kmem_cache *s, unsigned int nr, void **p)
+{
+	unsigned int done = take_from_sheaves(s, nr, p);
+
+	stat_add(s, ALLOC_FASTPATH, done);
+	return done;
+}
+
+/**
+ * sheaf_free_bulk - free objects to sheaves, as far as there is room
+ * @s: The cache.
+ * @nr: How many to free.
+ * @p: The objects. sheaf_accepts() all of them, and the free hooks have run.
+ *
+ * Does not allocate sheaves, and does not flush.
+ *
+ * Context: As sheaf_free().
+ * Return: How many objects were freed, from the start of @p.
+ */
+unsigned int sheaf_free_bulk(struct kmem_cache *s, unsigned int nr, void **p)
+{
+	unsigned int done = put_into_sheaves(s, nr, p);
+
 	stat_add(s, FREE_FASTPATH, done);
 	return done;
 }
@@ -644,8 +672,7 @@ static unsigned int sort_by_node(struct slab_sheaf *sheaf, int node)
  * Give a full sheaf to the node that its objects are from. Returns a sheaf with
  * room for more, if there is one at hand.
  */
-static struct slab_sheaf *send_home(struct kmem_cache *s,
-				    struct slab_sheaf *full)
+struct slab_sheaf *send_home(struct kmem_cache *s, struct slab_sheaf *full)
 {
 	int node = page_to_nid(virt_to_page(full->objects[full->size - 1]));
 	struct node_barn *barn = get_barn_of(s, node);
@@ -733,6 +760,135 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
 		install_remote(s, sheaf);
 	stat(s, FREE_FASTPATH);
 	return true;
+}
+
+/*
+ * Lending sheaves, for mm/slab_prefill.c
+ */
+
+/* What somebody who is to get it may do for an empty sheaf, may be done. */
+static struct slab_sheaf *get_sheaf_to_lend(struct kmem_cache *s, gfp_t gfp)
+{
+	struct node_barn *barn = get_barn(s);
+	struct slab_sheaf *sheaf = NULL;
+
+	if (barn)
+		sheaf = barn_get_full(barn);
+	if (sheaf) {
+		stat(s, BARN_GET);
+		return sheaf;
+	}
+	return get_empty_sheaf(s, gfp) ?: alloc_sheaf(s, gfp & GFP_RECLAIM_MASK);
+}
+
+/**
+ * sheaf_lend - let somebody have a sheaf
+ * @s: The cache, which has sheaves.
+ * @size: How many objects should be in it, up to the capacity.
+ * @gfp: What may be done to allocate a sheaf, if there is none.
+ *
+ * Gives away the spare of the CPU, which is what sheaf_take_back() likes to get
+ * back; or else a sheaf of the barn, or a new one. Adds what objects are missing
+ * from the other sheaves of the CPU and from the barn. Does not refill.
+ *
+ * Context: Any, if @gfp suits it. In an interrupt that came while the sheaves
+ *	    are in use, there are fewer objects to be had.
+ * Return: A sheaf that nobody else knows of, with @size objects or more, or with
+ *	   less if there were no more; or NULL if memory was short.
+ */
+struct slab_sheaf *sheaf_lend(struct kmem_cache *s, unsigned int size,
+			      gfp_t gfp)
+{
+	struct slab_sheaf *sheaf = NULL;
+
+	if (local_trylock(&s->cpu_sheaves->lock)) {
+		struct slub_percpu_sheaves *pcs = this_cpu_ptr(s->cpu_sheaves);
+
+		sheaf = pcs->spare;
+		pcs->spare = NULL;
+		local_unlock(&s->cpu_sheaves->lock);
+	}
+	if (unlikely(!sheaf))
+		sheaf = get_sheaf_to_lend(s, gfp);
+	if (likely(sheaf))
+		sheaf_top_up(s, sheaf, size);
+	return sheaf;
+}
+
+/**
+ * sheaf_top_up - add objects to a sheaf that is lent
+ * @s: The cache.
+ * @sheaf: The sheaf.
+ * @size: How many objects should be in it, up to the capacity.
+ *
+ * The objects come from the sheaves of the CPU and from the barn, as far as there
+ * are any.
+ *
+ * Context: As sheaf_lend().
+ */
+void sheaf_top_up(struct kmem_cache *s, struct slab_sheaf *sheaf,
+		  unsigned int size)
+{
+	if (sheaf->size < size)
+		sheaf->size += take_from_sheaves(s, size - sheaf->size,
+						 sheaf->objects + sheaf->size);
+}
+
+/* Make a sheaf the spare of this CPU, or main, if it has none. */
+static bool install_lent_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
+{
+	struct slub_percpu_sheaves *pcs;
+	bool installed = true;
+
+	if (!local_trylock(&s->cpu_sheaves->lock))
+		return false;
+
+	pcs = this_cpu_ptr(s->cpu_sheaves);
+	if (unlikely(pcs->main == slab_no_sheaf))
+		pcs->main = sheaf;
+	else if (likely(!pcs->spare))
+		pcs->spare = sheaf;
+	else
+		installed = false;
+	local_unlock(&s->cpu_sheaves->lock);
+	return installed;
+}
+
+/* As many objects as there is room for. Returns whether that were all of them. */
+static bool pour_out(struct kmem_cache *s, struct slab_sheaf *sheaf)
+{
+	unsigned int done = put_into_sheaves(s, sheaf->size, sheaf->objects);
+
+	sheaf->size -= done;
+	memmove(sheaf->objects, sheaf->objects + done,
+		sheaf->size * sizeof(sheaf->objects[0]));
+	return !sheaf->size;
+}
+
+/**
+ * sheaf_take_back - take a sheaf back that was lent
+ * @s: The cache.
+ * @sheaf: The sheaf.
+ * @clean: Whether all its objects are such as may be in any sheaf.
+ *
+ * It becomes the spare, if there is none. Otherwise the barn gets it, if it is
+ * full, or else the sheaves of the CPU get its objects, as far as there is room.
+ *
+ * Context: Any, with the same exceptions as for sheaf_alloc().
+ * Return: Whether all objects were kept. If not, some were flushed.
+ */
+bool sheaf_take_back(struct kmem_cache *s, struct slab_sheaf *sheaf, bool clean)
+{
+	if (unlikely(!clean)) {
+		flush_sheaf(s, sheaf);
+		put_empty_sheaf(s, sheaf);
+		return false;
+	}
+	if (likely(install_lent_sheaf(s, sheaf)))
+		return true;
+	if (sheaf->size == sheaf->capacity || pour_out(s, sheaf))
+		return put_sheaf(s, sheaf);
+	return install_sheaf(s, sheaf);
 }
 
 /*

@@ -25,12 +25,15 @@
  *	  it is slab_no_sheaf, which is empty and full at the same time.
  * @spare: Takes turns with @main. Mostly empty or full, NULL at first.
  * @remote: Objects of other nodes, on their way there. Never full, mostly NULL.
+ * @rcu_free: Objects that are to wait for a grace period, see mm/slab_rcu.c.
+ *	      Neither empty nor full, mostly NULL.
  */
 struct slub_percpu_sheaves {
 	local_trylock_t lock;
 	struct slab_sheaf *main;
 	struct slab_sheaf *spare;
 	struct slab_sheaf *remote;
+	struct slab_sheaf *rcu_free;
 };
 
 /*
@@ -156,6 +159,13 @@ static inline unsigned int sheaf_capacity(const struct kmem_cache *s)
 unsigned int sheaf_alloc_bulk(struct kmem_cache *s, unsigned int nr, void **p);
 unsigned int sheaf_free_bulk(struct kmem_cache *s, unsigned int nr, void **p);
 
+struct slab_sheaf *sheaf_lend(struct kmem_cache *s, unsigned int size,
+			      gfp_t gfp);
+void sheaf_top_up(struct kmem_cache *s, struct slab_sheaf *sheaf,
+		  unsigned int size);
+bool sheaf_take_back(struct kmem_cache *s, struct slab_sheaf *sheaf,
+		     bool clean);
+
 int sheaves_create(struct kmem_cache *s);
 int sheaves_enable(struct kmem_cache *s, unsigned int capacity);
 void sheaves_destroy(struct kmem_cache *s);
@@ -164,6 +174,14 @@ int sheaves_prepare_node(struct kmem_cache *s, int node);
 void sheaves_cpu_dead(struct kmem_cache *s, unsigned int cpu);
 void sheaves_init_late(void);
 unsigned long kmem_cache_cached_objects(struct kmem_cache *s);
+
+/* Whole sheaves, for those who use them in other ways, such as mm/slab_rcu.c */
+struct slab_sheaf *find_empty_sheaf(struct kmem_cache *s);
+struct slab_sheaf *get_empty_sheaf(struct kmem_cache *s, gfp_t gfp);
+void put_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *empty);
+bool put_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf);
+void flush_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf);
+struct slab_sheaf *send_home(struct kmem_cache *s, struct slab_sheaf *full);
 
 #else /* !CONFIG_SLAB_SHEAVES */
 
@@ -209,6 +227,21 @@ static inline unsigned int sheaf_free_bulk(struct kmem_cache *s,
 	return 0;
 }
 
+static inline struct slab_sheaf *sheaf_lend(struct kmem_cache *s,
+					    unsigned int size, gfp_t gfp)
+{
+	return NULL;
+}
+
+static inline void sheaf_top_up(struct kmem_cache *s, struct slab_sheaf *sheaf,
+				unsigned int size) { }
+
+static inline bool sheaf_take_back(struct kmem_cache *s,
+				   struct slab_sheaf *sheaf, bool clean)
+{
+	return false;
+}
+
 static inline int sheaves_create(struct kmem_cache *s)
 {
 	return 0;
@@ -231,5 +264,15 @@ static inline void sheaves_cpu_dead(struct kmem_cache *s, unsigned int cpu) { }
 static inline void sheaves_init_late(void) { }
 
 #endif /* CONFIG_SLAB_SHEAVES */
+
+#ifdef CONFIG_SLAB_RCU_SHEAVES
+void kfree_rcu_cpu_dead(struct kmem_cache *s, unsigned int cpu);
+void kfree_rcu_sheaves_barrier_cpuslocked(void);
+void kfree_rcu_sheaves_init(void);
+#else
+static inline void kfree_rcu_cpu_dead(struct kmem_cache *s, unsigned int cpu) { }
+static inline void kfree_rcu_sheaves_barrier_cpuslocked(void) { }
+static inline void kfree_rcu_sheaves_init(void) { }
+#endif
 
 #endif /* MM_SLAB_SHEAF_H */

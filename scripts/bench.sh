@@ -7,8 +7,9 @@
 #
 #   ROUNDS=N       guests of each kernel and machine (3)
 #   BENCH=A,B      only these groups: one_thread bulk fresh kmalloc kfree_rcu, where
-#                  instructions are counted; pairs all_cpus remote, on many CPUs;
-#                  ublk, the selftest, both ways
+#                  instructions are counted; syscalls, fork and mmap and others, where
+#                  they are counted too; pairs all_cpus remote, on many CPUs; ublk, the
+#                  selftest, both ways
 #   PEER=VERSION   a third kernel
 #   OURS=COMMIT    of build/linux, instead of the whole series
 #   RESULTS=DIR    where to write: bench/, with BENCH= or KERNEL_SRC= build/bench/results
@@ -23,6 +24,7 @@
 
 COUNTED=one_thread,bulk,fresh,kmalloc,kfree_rcu
 THREADS=pairs,all_cpus,remote
+SYSCALLS_TIMES=10000
 # Rounds of a benchmark in one guest, and objects of a round: where instructions are
 # counted, so many that the timer's ticks, which count too, even out.
 INNER=5
@@ -43,24 +45,32 @@ trap 'exit 130' INT TERM
 
 # --- what to measure -----------------------------------------------------
 
+declare -A NEEDS=([ublk]=tools/testing/selftests/slab/ublk_null.sh
+	[syscalls]=tools/testing/selftests/slab/sys_bench.c)
+
+tree_has() { tgit cat-file -e "$OURS:$1" 2>/dev/null; }
+
 chosen_groups() {
 	local g
 
 	if [ -z "${BENCH:-}" ]; then
-		CHOSEN=$COUNTED,$THREADS,ublk
-		if ! tgit cat-file -e "$OURS:$SELFTEST" 2>/dev/null; then
-			warn "no ublk benchmark: the tree has no $SELFTEST"
-			CHOSEN=$COUNTED,$THREADS
-		fi
+		CHOSEN=$COUNTED,$THREADS
+		for g in syscalls ublk; do
+			if tree_has "${NEEDS[$g]}"; then
+				CHOSEN+=,$g
+			else
+				warn "no $g benchmark: the tree has no ${NEEDS[$g]}"
+			fi
+		done
 		return
 	fi
 	CHOSEN=${BENCH//[[:space:]]/,}
 	for g in ${CHOSEN//,/ }; do
-		[[ ",$COUNTED,$THREADS,ublk," == *",$g,"* ]] ||
-			die "BENCH: no group \`$g', choose among ${COUNTED//,/ } ${THREADS//,/ } ublk"
+		[[ ",$COUNTED,$THREADS,syscalls,ublk," == *",$g,"* ]] ||
+			die "BENCH: no group \`$g', choose among ${COUNTED//,/ } ${THREADS//,/ } syscalls ublk"
+		[ -z "${NEEDS[$g]:-}" ] || tree_has "${NEEDS[$g]}" ||
+			die "BENCH: the tree has no ${NEEDS[$g]}"
 	done
-	[[ ",$CHOSEN," != *,ublk,* ]] || tgit cat-file -e "$OURS:$SELFTEST" 2>/dev/null ||
-		die "BENCH: the tree has no $SELFTEST"
 }
 
 # of LIST: those of it that are chosen
@@ -75,10 +85,11 @@ of() {
 
 # A job: the configuration, the machine, how it runs, the groups.
 jobs_of() {
-	local counted threads ublk
+	local counted threads ublk syscalls
 
-	counted=$(of $COUNTED) threads=$(of $THREADS) ublk=$(of ublk)
+	counted=$(of $COUNTED) threads=$(of $THREADS) ublk=$(of ublk) syscalls=$(of syscalls)
 	[ -z "$counted" ] || echo "bench 1cpu icount $counted"
+	[ -z "$syscalls" ] || echo "bench 1cpu icount syscalls"
 	[ -z "$threads" ] || printf 'bench-mt %s multi %s\n' memoryless "$threads" 2node "$threads"
 	[ -z "$ublk" ] || printf '%s ublk\n' "bench 4cpu-counted icount" \
 		"bench-mt memoryless multi" "bench-mt 4cpu multi"
@@ -134,6 +145,15 @@ build_selftest() {
 		KSFT_INSTALL_PATH="$INSTALLED" install
 }
 
+# Static, and the same program for all kernels. From a file system in memory, as what
+# the host's file system does would count, too.
+sys_bench() {
+	mkdir -p "$INSTALLED"
+	run_logged "$LOGS/bench-sys.log" "${CC:-gcc}" -O2 -Wall -static -o "$INSTALLED/sys_bench" \
+		"$OUT/bench/ours/linux/${NEEDS[syscalls]}" ||
+		die "sys_bench does not build, see $(rel "$LOGS/bench-sys.log")"
+}
+
 selftest() {
 	need_tool rsync fio
 	[ -e /usr/include/liburing.h ] || die "liburing-dev is not installed, run: make deps"
@@ -148,6 +168,8 @@ guest_command() {
 
 	if [ "$groups" = ublk ]; then
 		echo "cd $INSTALLED/slab && ./ublk_null.sh --figures -r $INNER_UBLK"
+	elif [ "$groups" = syscalls ]; then
+		echo "cp $INSTALLED/sys_bench /run/ && cd /run && ./sys_bench -r $INNER -n $SYSCALLS_TIMES"
 	else
 		echo "bash $HERE/guest.sh $OUT/bench/$kernel/obj/$config/$MODULE" \
 			"$groups $INNER ${OBJECTS[$mode]}"
@@ -160,7 +182,7 @@ run() {
 	local first=() name=bench-$round-$machine-$kernel raw part inner=$INNER_UBLK t0=$SECONDS next=30
 
 	part=$groups
-	[ "$groups" = ublk ] || part=suite inner=$INNER
+	case $groups in ublk | syscalls) ;; *) part=suite ;; esac
 	raw=$NEW/raw/$round.$machine.$kernel.$part
 	[ "$mode" = icount ] || first=("$HERE/urgent.sh")
 	step "round $((round + 1))/$ROUNDS: $kernel on $machine, ${groups//,/ }"
@@ -232,7 +254,7 @@ install_results() {
 
 INSTALLED=$OUT/bench/selftest
 MODULE=lib/tests/slab_bench_kunit.ko
-SELFTEST=tools/testing/selftests/slab/ublk_null.sh
+SELFTEST=${NEEDS[ublk]}
 [[ "$ROUNDS" =~ ^[1-9][0-9]?$ ]] || die "ROUNDS=$ROUNDS is not a number from 1 to 99"
 [ -z "$PEER" ] || [[ "$PEER" =~ ^[0-9]+\.[0-9]+$ ]] || die "PEER=$PEER is not a kernel version such as 7.2"
 [ -e "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
@@ -269,6 +291,7 @@ for config in "${CONFIGS[@]}"; do
 	done
 done
 [[ ",$CHOSEN," != *,ublk,* ]] || selftest
+[[ ",$CHOSEN," != *,syscalls,* ]] || sys_bench
 
 for ((round = 0; round < ROUNDS; round++)); do
 	for job in "${JOBLIST[@]}"; do

@@ -95,7 +95,7 @@ selftest() {
 	bad=$(grep -cE '^\[ *[0-9:]+\] FAILED ' "$log" || :)
 	results "$good" ok
 	results "$bad" failed
-	if [ "$bad" -eq 0 ] && [ "$good" -eq 3 ] && ! grep -q '^error:' "$log"; then
+	if [ "$bad" -eq 0 ] && [ "$good" -eq 4 ] && ! grep -q '^error:' "$log"; then
 		say "ok      selftests $1: $good tests ($((SECONDS - t0)) s)"
 	else
 		[ "$bad" -gt 0 ] || result failed
@@ -120,6 +120,17 @@ kernel() {
 	BOOTS+=($!)
 }
 
+# maple_tests CONFIG: lib/test_maple_tree.c, which counts its tests.
+maple_tests() {
+	local config=$1 name=check-$1-maple counted
+
+	check "boot $config test_maple_tree" env TOPOLOGY=4cpu "$SCRIPTS/boot.sh" -n "$name" -t 1500 "$config" \
+		"/sbin/insmod $OBJ/$config/lib/test_maple_tree.ko && dmesg | grep 'maple_tree: .* tests passed'" || return 0
+	counted=$(sed -nE 's/.*maple_tree: ([0-9]+) of ([0-9]+) tests passed.*/\1 \2/p' \
+		"$DIR/boot-$config-test_maple_tree.log")
+	check "boot $config test_maple_tree counts" test "${counted% *}" = "${counted#* }" || :
+}
+
 boots_guest() {
 	boot guest 1cpu TOPOLOGY=1cpu
 	boot guest 4cpu TOPOLOGY=4cpu
@@ -128,6 +139,7 @@ boots_guest() {
 	boot guest memoryless TOPOLOGY=memoryless
 	boot guest slab_debug APPEND=slab_debug=FZPU
 	boot guest capacity-0 APPEND=slab_sheaf_capacity=0
+	maple_tests guest
 	tap guest-tests guest.sh
 	selftest 1cpu
 	selftest 4cpu
@@ -139,6 +151,7 @@ boots_rt() { boot rt 4cpu TOPOLOGY=4cpu; }
 boots_debug() {
 	boot debug 4cpu TOPOLOGY=4cpu
 	boot debug memoryless TOPOLOGY=memoryless
+	boot debug rcu_nocbs APPEND=rcu_nocbs=all
 }
 
 [ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
@@ -148,6 +161,7 @@ tap tree-tests tree.sh
 tap series-tests series.sh
 tap bench-tests bench.sh
 tap native native.sh
+tap user-space-tests user.sh
 check "series by git am" "$SCRIPTS/series.sh" || :
 check "lint maintainers" "$SCRIPTS/lint.sh" maintainers || :
 kernel guest boots_guest

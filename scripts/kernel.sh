@@ -26,10 +26,10 @@ while getopts d:up opt; do
 done
 shift $((OPTIND - 1))
 case ${1:-} in
-guest) fragments="common guest series" ;;
-debug) fragments="common guest debug series" ;;
-rt) fragments="common guest rt series" ;;
-tiny) fragments="common tiny" ;;
+guest) fragments="common guest series series-all" ;;
+debug) fragments="common guest debug series series-all" ;;
+rt) fragments="common guest rt series series-all" ;;
+tiny) fragments="common tiny series-all" ;;
 bench) fragments="common guest bench" ;;
 bench-mt) fragments="common guest bench bench-mt" ;;
 native) fragments="common guest bench native" ;;
@@ -67,7 +67,7 @@ tree_knows() {
 }
 
 # The value that a fragment asks for is the value in .config. Symbols of
-# series.config and bench.config may be unknown to the tree, others may not.
+# series*.config and bench.config may be unknown to the tree, others may not.
 check_config() {
 	local want sym val have bad=0
 
@@ -76,7 +76,7 @@ check_config() {
 		have=$(sed -n "s/^$sym=//p" "$O/.config.new")
 		[ "${have:-n}" != "$val" ] || continue
 		if { [ -n "$UNKNOWN_OK" ] ||
-		     grep -q "^$sym=" "$SCRIPTS"/configs/{series,bench,native}.config; } &&
+		     grep -q "^$sym=" "$SCRIPTS"/configs/{series,series-all,bench,native}.config; } &&
 		   ! tree_knows "$sym"; then
 			echo "$sym is unknown to this tree"
 			continue

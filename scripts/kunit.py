@@ -17,6 +17,8 @@ SUITES = {
     "CONFIG_SLUB_KUNIT_TEST": ("slub_test", "lib/slub_kunit.c"),
     "CONFIG_SLAB_BARN_KUNIT_TEST": ("slab_barn", "lib/tests/slab_barn_kunit.c"),
     "CONFIG_SLAB_SHEAF_KUNIT_TEST": ("slab_sheaf", "lib/tests/slab_sheaf_kunit.c"),
+    "CONFIG_SLAB_PREFILL_KUNIT_TEST": ("slab_prefill", "lib/tests/slab_prefill_kunit.c"),
+    "CONFIG_SLAB_RCU_KUNIT_TEST": ("slab_rcu", "lib/tests/slab_rcu_kunit.c"),
 }
 
 

@@ -5,7 +5,7 @@
 # built guest kernel, and run them in it, installed as they are for any machine, on
 # each topology, or on the one that TOPOLOGY= names.
 #
-#   selftest.sh [TEST...]       sysfs.sh, ublk_null.sh, stress.sh: these only
+#   selftest.sh [TEST...]       sysfs.sh, prefill.sh, ublk_null.sh, stress.sh: these only
 #
 #   STRESS_SECS=N chooses how long stress.sh takes on each machine; APPEND= adds to
 #   the kernel command line; SELFTESTS=DIR takes the tests from another directory
@@ -106,7 +106,7 @@ need_tool make gcc rsync fio
 [ -e /usr/include/liburing.h ] || die "liburing-dev is not installed, run: make deps"
 
 tests=("$@")
-[ $# -gt 0 ] || tests=(sysfs.sh ublk_null.sh stress.sh)
+[ $# -gt 0 ] || tests=(sysfs.sh prefill.sh ublk_null.sh stress.sh)
 mkdir -p "$LOGS"
 lock obj-guest
 stage

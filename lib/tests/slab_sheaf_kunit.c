@@ -1599,28 +1599,43 @@ static void remote_objects_go_home(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, take_moves(test).barn_get_fail, 1);
 }
 
-/* A barn that has an empty sheaf gives it for the full one. */
+static long alloc_some(void *data)
+{
+	struct sheaf_test *st = data;
+
+	return alloc_objects(st, 2 * st->cap + 1, GFP_KERNEL);
+}
+
+/* A full sheaf that goes home comes back as an empty one, if there is one. */
 static void empty_sheaf_comes_back(struct kunit *test)
 {
-	int node;
+	int node, cpu;
 	struct sheaf_test *st = with_remote_node(test, &node);
 	struct slub_percpu_sheaves *pcs = per_cpu_ptr(st->cache->cpu_sheaves, st->cpu);
 	struct node_barn *home = st->cache->barns[node];
-	struct slab_sheaf *sheaf;
+	unsigned long sheaves;
 
-	grab_on(test, node, 2 * st->cap);
+	cpu = cpumask_any_and(cpumask_of_node(node), cpu_online_mask);
+	if (cpu >= nr_cpu_ids)
+		kunit_skip(test, "the other node has no CPU that would leave empty sheaves");
+
+	grab_on(test, node, 3 * st->cap);
 	kmem_cache_shrink(st->cache);
-	release(test, st->cap);
-	sheaf = barn_get_full(home);
-	KUNIT_ASSERT_NOT_NULL(test, sheaf);
-	kmem_cache_free_bulk(st->cache, sheaf->size, sheaf->objects);
-	sheaf->size = 0;
-	KUNIT_ASSERT_TRUE(test, barn_put_empty(home, sheaf));
+	release(test, 3 * st->cap);
+	KUNIT_ASSERT_EQ(test, home->nr_full, 3);
+	/* It uses up two, keeps one of these, and is at the third. */
+	KUNIT_ASSERT_EQ(test, work_on_cpu(cpu, alloc_some, st), 2 * st->cap + 1);
+	KUNIT_ASSERT_EQ(test, home->nr_full, 0);
+	KUNIT_ASSERT_EQ(test, home->nr_empty, 1);
 
-	release(test, st->cap);
-	KUNIT_EXPECT_PTR_EQ(test, pcs->remote, sheaf);
+	release(test, st->cap - 1);
+	sheaves = count_sheaves(st->cache);
+	KUNIT_EXPECT_EQ(test, home->nr_empty, 1);
+	release(test, 1);
+	KUNIT_EXPECT_NOT_NULL(test, pcs->remote);
 	KUNIT_EXPECT_EQ(test, home->nr_full, 1);
 	KUNIT_EXPECT_EQ(test, home->nr_empty, 0);
+	KUNIT_EXPECT_EQ(test, count_sheaves(st->cache), sheaves);
 	expect_no_sheaf_lost(test, st->cache);
 }
 

@@ -63,6 +63,7 @@ need_module() {
 	if [ -d "/sys/module/$MODULE" ]; then
 		rmmod "$MODULE" || skip_all "cannot unload $MODULE"
 	fi
+	RCU_KO=$DIR/test_modules/test_slab_rcu.ko
 }
 
 # total CACHE FILE: the number that FILE starts with, in VALUE; empty if there is

@@ -3,10 +3,10 @@
 #
 # All that happens rarely, at the same time and for some seconds: CPUs go offline
 # and come back, caches are shrunk, a module that creates caches, loads them on all
-# CPUs and destroys them comes and goes, files are created and looked up in a
-# cgroup with too little memory, and up to half of the free memory is taken and
-# given back. Afterwards the log must be clean, no object be corrupted or leaked,
-# and all CPUs be online.
+# CPUs and destroys them comes and goes, another one that frees with kfree_rcu() is
+# unloaded at once, files are created and looked up in a cgroup with too little
+# memory, and up to half of the free memory is taken and given back. Afterwards the
+# log must be clean, no object be corrupted or leaked, and all CPUs be online.
 
 . "$(dirname "$0")/functions.sh"
 
@@ -39,6 +39,7 @@ cleanup() {
 	wait
 	all_online
 	[ ! -d "/sys/module/$MODULE" ] || rmmod "$MODULE"
+	[ ! -d /sys/module/test_slab_rcu ] || rmmod test_slab_rcu
 	if [ -n "$TMP" ]; then
 		umount "$TMP/files" 2>/dev/null
 		rm -rf "$TMP"
@@ -143,6 +144,16 @@ load_modules() {
 	done 2>>"$TMP/modules.err"
 }
 
+# The cache is destroyed while its objects wait for a grace period on all CPUs.
+unload_at_once() {
+	RANDOM=$((SEED + 6))
+	while going; do
+		insmod "$RCU_KO" objects=$((RANDOM % 300)) || break
+		rmmod test_slab_rcu || break
+		count unloads
+	done 2>>"$TMP/unloads.err"
+}
+
 # Inodes, dentries, and what else a file takes, charged to a cgroup.
 make_files() {
 	local i
@@ -189,6 +200,7 @@ run_all() {
 	[ ${#OFFLINE[@]} -eq 0 ] || hotplug &
 	shrink &
 	load_modules &
+	unload_at_once &
 	make_files &
 	eat_memory &
 	sleep "$SECS"
@@ -269,13 +281,13 @@ did() {
 }
 
 did_all() {
-	did modules && did shrink && did files && did eaten
+	did modules && did unloads && did shrink && did files && did eaten
 }
 
 report() {
 	local name line=
 
-	for name in offline shrink modules files eaten; do
+	for name in offline shrink modules unloads files eaten; do
 		done_so_far $name
 		line+=" $name $VALUE"
 	done

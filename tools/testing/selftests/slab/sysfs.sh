@@ -13,9 +13,12 @@
 #                       is sheaf_objects
 #   sheaf_alloc - sheaf_free
 #                       is the number of sheaves: enough for sheaf_objects, not more
-#                       than CPUs (3) and barns have room for; 0 after shrink
+#                       than CPUs (4) and barns have room for; 0 after shrink
 #   barn_put - barn_get is the number of full sheaves in barns, which are part of
 #                       sheaf_objects, and fit in the barns
+#   free_rcu_sheaf + free_rcu_sheaf_fail
+#                       is what kfree_rcu() was called for: all frees of one cache,
+#                       none of the others
 #   alloc_slab - free_slab
 #                       is slabs; slabs times objs_per_slab is total_objects
 #
@@ -133,7 +136,7 @@ find_limits() {
 
 	read -r list </sys/devices/system/cpu/possible
 	expand "$list"
-	SHEAVES=$((3 * ${#EXPANDED[@]}))
+	SHEAVES=$((4 * ${#EXPANDED[@]}))
 	IN_BARNS=0
 	for dir in /sys/devices/system/node/node*; do
 		max=10
@@ -211,6 +214,19 @@ check_unshrunk() {
 		equal "$1" "objects of slabs" 'V[slabs] * V[objs_per_slab]' 'V[total_objects]'
 }
 
+# At rest. KFENCE frees its objects by itself, so these may be missing.
+check_rcu() {
+	if [ "$1" = test_slab_rcu ]; then
+		at_most "$1" "freed by kfree_rcu()" 'V[frees]' \
+			'V[free_rcu_sheaf] + V[free_rcu_sheaf_fail]'
+		at_most "$1" "allocated" 'V[free_rcu_sheaf] + V[free_rcu_sheaf_fail]' \
+			'V[allocs] - V[held]'
+	else
+		equal "$1" "freed by kfree_rcu()" \
+			'V[free_rcu_sheaf] + V[free_rcu_sheaf_fail]' 0
+	fi
+}
+
 check_no_sheaves() {
 	local name
 
@@ -242,6 +258,7 @@ check_at_rest() {
 	check_objects "$1"
 	check_sheaves "$1"
 	check_unshrunk "$1"
+	check_rcu "$1"
 	((V[sheaf_capacity])) || check_no_sheaves "$1"
 }
 

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Prefilled sheaves: objects in store for allocations that must not fail
+ *
+ * There are places that need objects while they can neither block nor fail, under
+ * a spinlock for one, and that know beforehand how many they need at most. They
+ * borrow a sheaf (kmem_cache_prefill_sheaf()), while they still can block and
+ * fail, take objects out of it (kmem_cache_alloc_from_sheaf()), which always
+ * succeeds, and return it with what is left (kmem_cache_return_sheaf()). Mostly
+ * that is far less than was borrowed, and often nothing was taken at all. So what
+ * is in the sheaf are free objects which no hook (memcg, KASAN, initialisation)
+ * has seen: the price of an allocation is paid for those that are used.
+ *
+ * Borrowed sheaves are sheaves like all others, mm/slab_sheaf.c, and become others
+ * again. The sheaf tier lends the spare sheaf of the CPU, completed with objects
+ * from main if need be, which is neither more nor less than an allocation of one
+ * object from the spare; and the sheaf is the spare again when it is returned.
+ * Only if sheaves and barn have not got enough objects, some are taken out of
+ * slabs, as much as the sheaf holds: there is going to be a next time.
+ *
+ * Oversize. Who needs more objects than a sheaf of the cache has room for gets a
+ * sheaf of the right size, made for the purpose and freed afterwards. Its objects
+ * come from slabs and go back there. The same if the cache has no sheaves at all,
+ * because of debugging, SLUB_TINY, or the user's will: all sheaves are oversize
+ * then. This is slower, but works the same. Such a sheaf is told by its capacity.
+ *
+ * The memory reserves. Who may use them, by gfp flags or as a task, gets objects
+ * from there if there are no others. They must not end up in the sheaf of a CPU,
+ * where everybody would get them: a sheaf with such objects is marked
+ * (sheaf->reserves), and is emptied into the slabs when it is returned. Objects
+ * guarded by KFENCE are in no slab of the cache, and so never get here.
+ *
+ * Accounting. An object is charged to a memcg when it is taken out of the sheaf,
+ * if SLAB_ACCOUNT or __GFP_ACCOUNT says so, for only then it has a user. At that
+ * time nothing may fail, so the charge may exceed the limit of the memcg, by no
+ * more than what the caller had borrowed; its next ordinary allocation pays for
+ * that. Nor does kmem_cache_alloc_from_sheaf() fail on purpose (failslab):
+ * prefilling and refilling do.
+ *
+ * Statistics. sheaf_objects does not count what is out on loan, nor does anybody
+ * else know where it is: shrinking the cache, or taking the CPU offline, cannot
+ * get it back. An object from an oversize sheaf is one that was allocated from
+ * slabs (alloc_slowpath), at the time when it is taken out of the sheaf. All
+ * others are allocated from sheaves (alloc_fastpath).
+ *
+ * Context. Any, if the gfp flags suit it. A sheaf has no lock. It belongs to
+ * whoever borrowed it, who may give it on, use it on another CPU, return it there,
+ * and have several.
+ */
+
+#include <linux/export.h>
+#include <linux/fault-inject.h>
+#include <linux/gfp.h>
+#include <linux/kernel.h>
+#include <linux/overflow.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <kunit/static_stub.h>
+#include <kunit/visibility.h>
+
+#include "internal.h"
+#include "slab.h"
+#include "slab_sheaf.h"
+
+static bool is_oversize(const struct kmem_cache *s,
+			const struct slab_sheaf *sheaf)
+{
+	return sheaf->capacity != sheaf_capacity(s);
+}
+
+static bool may_allocate(struct kmem_cache *s, gfp_t gfp)
+{
+	might_alloc(gfp);
+	return !should_failslab(s, gfp);
+}
+
+/* Add objects from slabs. Returns whether there are @size objects now. */
+static bool fill_from_slabs(struct kmem_cache *s, gfp_t gfp,
+			    struct slab_sheaf *sheaf, unsigned int size)
+{
+	unsigned int max = is_oversize(s, sheaf) ? size : sheaf->capacity;
+	unsigned int nr;
+
+	nr = slab_fill(s, sheaf->objects + sheaf->size, size - sheaf->size,
+		       max - sheaf->size, gfp, &sheaf->reserves);
+	sheaf->size += nr;
+	if (!is_oversize(s, sheaf))
+		stat_add(s, SHEAF_REFILL, nr);
+	return sheaf->size >= size;
+}
+
+static void free_oversize(struct kmem_cache *s, struct slab_sheaf *sheaf)
+{
+	slab_flush(s, sheaf->objects, sheaf->size);
+	kfree(sheaf);
+}
+
+/* Memory for an oversize sheaf of @bytes. Not static for the tests alone. */
+VISIBLE_IF_KUNIT void *slab_alloc_oversize(size_t bytes, gfp_t gfp)
+{
+	KUNIT_STATIC_STUB_REDIRECT(slab_alloc_oversize, bytes, gfp);
+
+	if (bytes > KMALLOC_MAX_SIZE)
+		return NULL;
+	return kmalloc(bytes, gfp & GFP_RECLAIM_MASK);
+}
+EXPORT_SYMBOL_IF_KUNIT(slab_alloc_oversize);
+
+static struct slab_sheaf *prefill_oversize(struct kmem_cache *s, gfp_t gfp,
+					   unsigned int size)
+{
+	struct slab_sheaf *sheaf;
+
+	sheaf = slab_alloc_oversize(struct_size(sheaf, objects, size), gfp);
+	if (!sheaf)
+		return NULL;
+
+	sheaf->cache = s;
+	sheaf->size = 0;
+	sheaf->capacity = size;
+	sheaf->reserves = false;
+	if (!fill_from_slabs(s, gfp, sheaf, size)) {
+		free_oversize(s, sheaf);
+		return NULL;
+	}
+	stat(s, SHEAF_PREFILL_OVERSIZE);
+	return sheaf;
+}
+
+/**
+ * kmem_cache_prefill_sheaf - have objects in store
+ * @s: The cache.
+ * @gfp: What may be done to get the objects.
+ * @size: How many objects are needed.
+ *
+ * Up to the capacity of the cache's sheaves this is cheap, more works as well, up
+ * to what fits in an array that kmalloc() can allocate.
+ *
+ * The sheaf must be returned before the cache is destroyed.
+ *
+ * Context: Any, if @gfp suits it.
+ * Return: A sheaf from which @size objects can be allocated, or more; NULL if
+ *	   memory was short, or if @size is 0.
+ */
+struct slab_sheaf *kmem_cache_prefill_sheaf(struct kmem_cache *s, gfp_t gfp,
+					    unsigned int size)
+{
+	struct slab_sheaf *sheaf;
+
+	gfp &= gfp_allowed_mask;
+	if (unlikely(!size || !may_allocate(s, gfp)))
+		return NULL;
+	if (unlikely(size > sheaf_capacity(s)))
+		return prefill_oversize(s, gfp, size);
+
+	sheaf = sheaf_lend(s, size, gfp);
+	if (unlikely(!sheaf))
+		return NULL;
+	sheaf->reserves = false;
+	if (likely(sheaf->size >= size)) {
+		stat(s, SHEAF_PREFILL_FAST);
+		return sheaf;
+	}
+	if (unlikely(!fill_from_slabs(s, gfp, sheaf, size))) {
+		sheaf_take_back(s, sheaf, !sheaf->reserves);
+		return NULL;
+	}
+	stat(s, SHEAF_PREFILL_SLOW);
+	return sheaf;
+}
+EXPORT_SYMBOL(kmem_cache_prefill_sheaf);
+
+/**
+ * kmem_cache_refill_sheaf - have more objects in store
+ * @s: The cache.
+ * @gfp: What may be done to get the objects.
+ * @sheafp: The sheaf. If @size is more than it has room for, it is returned, and
+ *	    replaced by a larger one.
+ * @size: How many objects are needed, those that are there included.
+ *
+ * Context: As kmem_cache_prefill_sheaf().
+ * Return: 0, or -ENOMEM if memory was short. Then the sheaf is the same, and has
+ *	   as many objects as before, or more.
+ */
+int kmem_cache_refill_sheaf(struct kmem_cache *s, gfp_t gfp,
+			    struct slab_sheaf **sheafp, unsigned int size)
+{
+	struct slab_sheaf *sheaf = *sheafp;
+	struct slab_sheaf *larger;
+
+	if (sheaf->size >= size)
+		return 0;
+
+	gfp &= gfp_allowed_mask;
+	if (unlikely(!may_allocate(s, gfp)))
+		return -ENOMEM;
+
+	if (likely(size <= sheaf->capacity)) {
+		if (likely(!is_oversize(s, sheaf)))
+			sheaf_top_up(s, sheaf, size);
+		if (likely(sheaf->size >= size) ||
+		    fill_from_slabs(s, gfp, sheaf, size))
+			return 0;
+		return -ENOMEM;
+	}
+
+	larger = prefill_oversize(s, gfp, size);
+	if (!larger)
+		return -ENOMEM;
+	kmem_cache_return_sheaf(s, gfp, sheaf);
+	*sheafp = larger;
+	return 0;
+}
+EXPORT_SYMBOL(kmem_cache_refill_sheaf);
+
+/**
+ * kmem_cache_return_sheaf - give up what is in store
+ * @s: The cache.
+ * @gfp: Not used: nothing is allocated. Here for callers that are written for
+ *	 mainline's function of this name.
+ * @sheaf: The sheaf, with the objects that are left. The caller must not use it
+ *	   any more.
+ *
+ * Context: Any, except that hard interrupts do not free on PREEMPT_RT.
+ */
+void kmem_cache_return_sheaf(struct kmem_cache *s, gfp_t gfp,
+			     struct slab_sheaf *sheaf)
+{
+	if (unlikely(is_oversize(s, sheaf))) {
+		free_oversize(s, sheaf);
+		stat(s, SHEAF_RETURN_SLOW);
+		return;
+	}
+	if (likely(sheaf_take_back(s, sheaf, !sheaf->reserves)))
+		stat(s, SHEAF_RETURN_FAST);
+	else
+		stat(s, SHEAF_RETURN_SLOW);
+}
+EXPORT_SYMBOL(kmem_cache_return_sheaf);
+
+/**
+ * kmem_cache_alloc_from_sheaf - allocate an object that is in store
+ * @s: The cache.
+ * @gfp: __GFP_ZERO and __GFP_ACCOUNT have their effect. All other flags only say
+ *	 what may be done for the accounting, which never fails, but may exceed the
+ *	 limit of the memcg.
+ * @sheaf: The sheaf.
+ *
+ * Context: Any, if @gfp suits it.
+ * Return: An object, which is freed as all others are. NULL only if there is none
+ *	   left in the sheaf.
+ */
+void *kmem_cache_alloc_from_sheaf_noprof(struct kmem_cache *s, gfp_t gfp,
+					 struct slab_sheaf *sheaf)
+{
+	if (unlikely(!sheaf->size))
+		return NULL;
+
+	stat(s, is_oversize(s, sheaf) ? ALLOC_SLOWPATH : ALLOC_FASTPATH);
+	return slab_hand_out(s, gfp, sheaf->objects[--sheaf->size], _RET_IP_);
+}
+EXPORT_SYMBOL(kmem_cache_alloc_from_sheaf_noprof);
+
+/**
+ * kmem_cache_sheaf_size - how many objects are in store
+ * @sheaf: The sheaf.
+ *
+ * Context: Any.
+ * Return: How many objects can be allocated from the sheaf.
+ */
+unsigned int kmem_cache_sheaf_size(struct slab_sheaf *sheaf)
+{
+	return sheaf->size;
+}
+EXPORT_SYMBOL(kmem_cache_sheaf_size);

@@ -1,0 +1,69 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Prefilled sheaves, from a module: test_modules/test_slab_prefill.c, which uses all
+# of the functions, and finds out by itself whether it got what was promised. And
+# what only works with a task in a cgroup: an object from a prefilled sheaf can be
+# had although its charge exceeds the limit.
+
+. "$(dirname "$0")/functions.sh"
+
+MODULE=test_slab_prefill
+ACCOUNTED=/sys/module/$MODULE/parameters/accounted
+CGROUP=/sys/fs/cgroup/slab_prefill.$$
+OBJECTS=20000			# of 200 bytes
+ROOM=$((256 * 1024))		# of the limit of the cgroup, far less than that
+
+cleanup() {
+	[ ! -d "$CGROUP" ] || rmdir "$CGROUP"
+	[ -z "${MOUNTED_CGROUP:-}" ] || umount /sys/fs/cgroup
+	[ ! -d "/sys/module/$MODULE" ] || rmmod "$MODULE"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+make_cgroup() {
+	if [ ! -e /sys/fs/cgroup/cgroup.controllers ]; then
+		mount -t cgroup2 none /sys/fs/cgroup 2>/dev/null || return
+		MOUNTED_CGROUP=1
+	fi
+	echo +memory >/sys/fs/cgroup/cgroup.subtree_control 2>/dev/null
+	mkdir "$CGROUP" 2>/dev/null && [ -e "$CGROUP/memory.peak" ]
+}
+
+self_test() { insmod "$KO" && rmmod "$MODULE"; }
+
+# No fork in the cgroup: the shell itself is charged. Its charges are in bunches of
+# some pages, so it has some before the limit is set.
+exceed_limit() {
+	local failed='' before peak max
+
+	echo $BASHPID >"$CGROUP/cgroup.procs"
+	echo 2000 >"$ACCOUNTED" || failed=1
+	read -r before <"$CGROUP/memory.current"
+	max=$(((before + ROOM) / 4096 * 4096))
+	echo $max >"$CGROUP/memory.max"
+	echo $OBJECTS >"$ACCOUNTED" || failed=1
+	echo max >"$CGROUP/memory.max"
+	read -r peak <"$CGROUP/memory.peak"
+	echo $BASHPID >/sys/fs/cgroup/cgroup.procs
+
+	msg "limit $max, peak $peak bytes"
+	[ -z "$failed" ] && [ "$peak" -gt $((max + OBJECTS * 200 / 2)) ]
+}
+
+# -------------------------------------------------------------------------
+
+ktap_print_header
+need_root
+need_module
+ktap_set_plan 2
+
+verdict "a module gets from sheaves what was promised" self_test
+if make_cgroup; then
+	insmod "$KO" || ktap_exit_fail_msg "cannot load $KO"
+	verdict "the limit of a cgroup does not make an allocation fail" exceed_limit
+else
+	skip "the limit of a cgroup does not make an allocation fail" "no memory cgroup"
+fi
+ktap_finished
