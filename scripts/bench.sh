@@ -179,10 +179,14 @@ guest_command() {
 # run ROUND KERNEL CONFIG MACHINE MODE GROUPS
 run() {
 	local round=$1 kernel=$2 config=$3 machine=$4 mode=$5 groups=$6
-	local first=() name=bench-$round-$machine-$kernel raw part inner=$INNER_UBLK t0=$SECONDS next=30
+	local first=() name=bench-$round-$machine-$kernel raw part inner=$INNER t0=$SECONDS next=30
 
 	part=$groups
-	case $groups in ublk | syscalls) ;; *) part=suite ;; esac
+	case $groups in
+	ublk) inner=$INNER_UBLK ;;
+	syscalls) ;;
+	*) part=suite ;;
+	esac
 	raw=$NEW/raw/$round.$machine.$kernel.$part
 	[ "$mode" = icount ] || first=("$HERE/urgent.sh")
 	step "round $((round + 1))/$ROUNDS: $kernel on $machine, ${groups//,/ }"
