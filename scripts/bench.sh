@@ -7,8 +7,8 @@
 #
 #   ROUNDS=N       guests of each kernel and machine (3)
 #   BENCH=A,B      only these groups: one_thread bulk fresh kmalloc kfree_rcu, where
-#                  instructions are counted; syscalls, fork and mmap and others, where
-#                  they are counted too; pairs all_cpus remote, on many CPUs; ublk, the
+#                  instructions are counted; syscalls, fork, mmap, direct reads and others,
+#                  where they are counted too; pairs all_cpus remote, on many CPUs; ublk, the
 #                  selftest, both ways
 #   PEER=VERSION   a third kernel
 #   OURS=COMMIT    of build/linux, instead of the whole series
@@ -145,8 +145,8 @@ build_selftest() {
 		KSFT_INSTALL_PATH="$INSTALLED" install
 }
 
-# Static, and the same program for all kernels. From a file system in memory, as what
-# the host's file system does would count, too.
+# Static, and the same program for all kernels. In the guest syscalls.sh runs it, from
+# a file system in memory, as what the host's file system does would count, too.
 sys_bench() {
 	mkdir -p "$INSTALLED"
 	run_logged "$LOGS/bench-sys.log" "${CC:-gcc}" -O2 -Wall -static -o "$INSTALLED/sys_bench" \
@@ -169,7 +169,7 @@ guest_command() {
 	if [ "$groups" = ublk ]; then
 		echo "cd $INSTALLED/slab && ./ublk_null.sh --figures -r $INNER_UBLK"
 	elif [ "$groups" = syscalls ]; then
-		echo "cp $INSTALLED/sys_bench /run/ && cd /run && ./sys_bench -r $INNER -n $SYSCALLS_TIMES"
+		echo "bash $HERE/syscalls.sh $INSTALLED/sys_bench $INNER $SYSCALLS_TIMES"
 	else
 		echo "bash $HERE/guest.sh $OUT/bench/$kernel/obj/$config/$MODULE" \
 			"$groups $INNER ${OBJECTS[$mode]}"

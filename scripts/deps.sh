@@ -16,7 +16,7 @@ PACKAGES="
 "
 GUEST_PACKAGES=" fio liburing-dev rsync"
 CHECK_PACKAGES="$GUEST_PACKAGES codespell liburcu-dev python3-git python3-ply shellcheck sparse"
-BENCH_PACKAGES="$GUEST_PACKAGES debian-archive-keyring"
+BENCH_PACKAGES="$GUEST_PACKAGES debian-archive-keyring e2fsprogs"
 VNG=virtme-ng==1.42
 
 case ${1:-} in

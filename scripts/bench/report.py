@@ -18,7 +18,8 @@ GROUPS = {
     "fresh": "all objects of new slabs are allocated; what freeing takes does not count",
     "kmalloc": "as one_thread, with kmalloc() and kfree()",
     "kfree_rcu": "objects are freed by kfree_rcu()",
-    "syscalls": "system calls that make mappings and processes, all that they do",
+    "syscalls": "system calls that make mappings and processes, or read directly from a "
+                "file, all that they do",
     "pairs": "one CPU allocates from a mempool, another one frees",
     "all_cpus": "each CPU allocates and frees batches",
     "remote": "each CPU frees what any CPU allocated",

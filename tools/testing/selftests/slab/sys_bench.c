@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * How long system calls take that use the slab allocator a lot: those that make
- * processes and mappings. Prints lines of JSON as lib/tests/slab_bench_kunit.c does:
+ * processes and mappings, and those that read directly from a file. Prints lines of
+ * JSON as lib/tests/slab_bench_kunit.c does:
  *
  *   {"group":"syscalls","case":"fork","round":0,"objects":500,"ns":91234567}
  *
  * "objects" is how many times, "ns" how long that took altogether, in user space and
  * in the kernel. Where QEMU counts instructions for time, it is how many of them.
  *
- *   sys_bench [-r ROUNDS] [-n TIMES] [CASE...]
+ *   sys_bench [-r ROUNDS] [-n TIMES] [-f FILE] [CASE...]
+ *
+ * FILE, direct/file by default, is what "direct read" reads from, 4 KiB at a time: 64
+ * KiB at least, on a file system where direct reads go through iomap, as on ext4, and
+ * on a device in memory, as on /dev/ram0.
  *
  * To be linked statically, so that execve() has little else to do, and to be run
  * from a file system in memory.
@@ -18,13 +23,17 @@
 #define _GNU_SOURCE
 #endif
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,10 +41,14 @@
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 #define MANY		1000		/* mappings */
 #define LARGE		(128UL << 20)
+#define DIRECT_SIZE	4096		/* of one read */
+#define DIRECT_READS	16		/* of a file, one after the other */
 
 static long page_size;
 static char *arena;			/* MANY mappings and as many gaps */
 static int file;
+static const char *direct_name = "direct/file";
+static char *direct_buffer;
 
 static void die(const char *what)
 {
@@ -196,6 +209,42 @@ static void do_execve(void)
 	child_of(pid);
 }
 
+static void die_direct(const char *why)
+{
+	fprintf(stderr, "sys_bench: %s, which \"direct read\" reads, %s\n", direct_name, why);
+	exit(1);
+}
+
+/* A file in tmpfs opens, but is not read directly. */
+static void make_direct(void)
+{
+	struct statfs fs;
+	struct stat st;
+
+	file = open(direct_name, O_RDONLY | O_DIRECT);
+	if (file < 0 && errno == ENOENT)
+		die_direct("does not exist: is its file system mounted? See -f");
+	if (file < 0 && errno == EINVAL)
+		die_direct("is on a file system without O_DIRECT");
+	if (file < 0 || fstat(file, &st) || fstatfs(file, &fs))
+		die_direct(strerror(errno));
+	if (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC)
+		die_direct("is in a tmpfs: is its file system mounted?");
+	if (st.st_size < DIRECT_SIZE * DIRECT_READS)
+		die_direct("is smaller than 64 KiB");
+	direct_buffer = map(NULL, DIRECT_SIZE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	memset(direct_buffer, 1, DIRECT_SIZE);
+}
+
+static void do_direct_read(void)
+{
+	static unsigned int i;
+	off_t at = i++ % DIRECT_READS * DIRECT_SIZE;
+
+	if (pread(file, direct_buffer, DIRECT_SIZE, at) != DIRECT_SIZE)
+		die(direct_name);
+}
+
 static const struct bench {
 	const char *name;
 	void (*prepare)(void);
@@ -215,6 +264,7 @@ static const struct bench {
 	{ "fork", nothing, do_fork, 10 },
 	{ "fork, 1000 mappings", make_many, do_fork, 100 },
 	{ "fork and execve", nothing, do_execve, 20 },
+	{ "direct read", make_direct, do_direct_read, 1 },
 };
 
 /* In a process of its own, which starts with few mappings. */
@@ -274,7 +324,7 @@ int main(int argc, char **argv)
 	if (argc == 2 && !strcmp(argv[1], "--exit"))
 		return 0;
 	stay_in_place(argv);
-	while ((opt = getopt(argc, argv, "r:n:")) != -1) {
+	while ((opt = getopt(argc, argv, "r:n:f:")) != -1) {
 		switch (opt) {
 		case 'r':
 			rounds = atoi(optarg);
@@ -282,14 +332,19 @@ int main(int argc, char **argv)
 		case 'n':
 			times = strtoul(optarg, NULL, 0);
 			break;
+		case 'f':
+			direct_name = optarg;
+			break;
 		default:
-			fprintf(stderr, "usage: sys_bench [-r ROUNDS] [-n TIMES] [CASE...]\n");
+			fprintf(stderr,
+				"usage: sys_bench [-r ROUNDS] [-n TIMES] [-f FILE] [CASE...]\n");
 			return 2;
 		}
 	}
 	page_size = sysconf(_SC_PAGESIZE);
 	for (i = 0; i < ARRAY_SIZE(benches); i++) {
 		pid_t pid;
+		int status;
 
 		if (!chosen(benches[i].name, argc - optind, argv + optind))
 			continue;
@@ -298,7 +353,15 @@ int main(int argc, char **argv)
 			run_bench(&benches[i], rounds, times);
 			_exit(0);
 		}
-		child_of(pid);
+		if (pid < 0 || waitpid(pid, &status, 0) != pid)
+			die("fork");
+		if (WIFEXITED(status) && WEXITSTATUS(status))
+			return 1;	/* it has said why */
+		if (status) {
+			fprintf(stderr, "sys_bench: %s: signal %d\n", benches[i].name,
+				WTERMSIG(status));
+			return 1;
+		}
 	}
 	return 0;
 }
