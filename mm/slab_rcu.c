@@ -29,8 +29,8 @@
  * Nothing is left behind. The rcu_free sheaves of a CPU, of all caches, are in a
  * list. Some seconds after the first one appeared there, a work item on that CPU
  * gives all of them to RCU, full or not: that bounds how long an object waits,
- * to what it was before. kvfree_rcu_barrier() has the work done at once, and
- * waits; the shrinker of kfree_rcu() does not wait. A CPU that goes offline
+ * to what it was before. kvfree_rcu_barrier() has the same done by a work item
+ * of its own, at once, and waits; the shrinker of kfree_rcu() does not wait. A CPU that goes offline
  * leaves its sheaves to the one that cleans up after it.
  *
  * At any time an object is in the list or known to RCU: a sheaf is taken out of
@@ -40,20 +40,23 @@
  * RCU, and those that came back. What they are is of no importance, but for all
  * CPUs together the two are equal if, and only if, none is under way.
  *
- * Lock order: pcs->lock, rcu_sheaves->lock, and the locks of call_rcu(). The work
- * item finds the sheaf in the list first, and must then take pcs->lock of its
- * cache, while the sheaf may become full and go its way. The cache is there
- * still: who destroys it waits for the work item first.
+ * Lock order: pcs->lock, rcu_sheaves->lock, and the locks of call_rcu(). The
+ * barrier takes flush_mutex inside of the lock for CPU hotplug. A work item finds
+ * the sheaf in the list first, and must then take pcs->lock of its cache, while
+ * the sheaf may become full and go its way. The cache is there still: who destroys
+ * it waits for the work items first.
  */
 
 #include <linux/cpu.h>
 #include <linux/export.h>
+#include <linux/init.h>
 #include <linux/jiffies.h>
 #include <linux/kasan.h>
 #include <linux/kmemleak.h>
 #include <linux/list.h>
 #include <linux/lockdep.h>
 #include <linux/mm.h>
+#include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/pgtable.h>
 #include <linux/rcupdate.h>
@@ -73,6 +76,8 @@
  * @nr: How many there are.
  * @cpu: The CPU.
  * @drain: Gives all of them to RCU. Pending whenever there are any.
+ * @flush: Does the same for the barrier, which would miss what it waits for if
+ *	   others could queue @drain anew meanwhile.
  */
 struct rcu_sheaves {
 	raw_spinlock_t lock;	/* Protects the list. call_rcu() nests inside. */
@@ -80,6 +85,7 @@ struct rcu_sheaves {
 	unsigned int nr;
 	unsigned int cpu;
 	struct delayed_work drain;
+	struct work_struct flush;
 };
 
 static DEFINE_PER_CPU(struct rcu_sheaves, rcu_sheaves);
@@ -90,6 +96,9 @@ static DEFINE_PER_CPU(unsigned long, rcu_sheaves_back);
 
 /* NULL until everything here can be used. */
 static struct workqueue_struct *rcu_sheaf_workqueue;
+
+/* One barrier at a time queues work, so that each waits for its own. */
+static DEFINE_MUTEX(flush_mutex);
 
 /*
  * After the grace period
@@ -277,20 +286,13 @@ static __always_inline bool in_vmalloc_area(const void *object)
 #endif
 }
 
-/**
- * kfree_rcu_sheaf - free an object after a grace period, by means of a sheaf
- * @object: What kvfree_rcu() was called with.
- *
- * Context: Any but NMI.
- * Return: Whether the sheaves took it. If not, the caller has to see to it.
- */
-bool kfree_rcu_sheaf(void *object)
+/* Whether a sheaf took the object. */
+static __always_inline bool collect(void *object)
 {
 	struct slub_percpu_sheaves __percpu *sheaves;
 	struct slab_sheaf *sheaf;
 	struct kmem_cache *s;
 	struct slab *slab;
-	bool done = true;
 
 	if (in_vmalloc_area(object))
 		return false;
@@ -311,10 +313,8 @@ bool kfree_rcu_sheaf(void *object)
 	if (likely(sheaf && sheaf->size + 1 < sheaf->capacity)) {
 		sheaf->objects[sheaf->size++] = object;
 		local_unlock(&sheaves->lock);
-	} else {
-		done = kfree_rcu_any_lock(s, object);
-		if (!done)
-			goto fail;
+	} else if (!kfree_rcu_any_lock(s, object)) {
+		goto fail;
 	}
 	stat(s, FREE_RCU_SHEAF);
 	return true;
@@ -322,7 +322,22 @@ fail:
 	stat(s, FREE_RCU_SHEAF_FAIL);
 	return false;
 }
-EXPORT_SYMBOL_IF_KUNIT(kfree_rcu_sheaf);
+
+/**
+ * kfree_rcu_sheaf - free an object after a grace period, by means of a sheaf
+ * @head: What kvfree_call_rcu() was called with.
+ * @object: The object, likewise.
+ *
+ * What sheaves cannot take is handed on to kvfree_call_rcu_batched(): so the
+ * caller has nothing left to do afterwards, nor anything to remember.
+ *
+ * Context: Any but NMI.
+ */
+void kfree_rcu_sheaf(struct rcu_head *head, void *object)
+{
+	if (unlikely(!collect(object)))
+		kvfree_call_rcu_batched(head, object);
+}
 
 /*
  * Nothing is left behind
@@ -331,15 +346,21 @@ EXPORT_SYMBOL_IF_KUNIT(kfree_rcu_sheaf);
 /* The cache that the first sheaf in the list is of, or NULL. */
 static struct kmem_cache *first_in_list(struct rcu_sheaves *rs)
 {
+	struct kmem_cache *s = NULL;
 	struct slab_sheaf *sheaf;
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&rs->lock, flags);
 	sheaf = list_first_entry_or_null(&rs->sheaves, struct slab_sheaf,
 					 barn_list);
+	if (sheaf)
+		s = sheaf->cache;
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
-	/* Only this work item, and what has waited for it, frees the cache. */
-	return sheaf ? sheaf->cache : NULL;
+	/*
+	 * The sheaf may become full and be gone now. The cache is there: who
+	 * destroys it waits for this work item.
+	 */
+	return s;
 }
 
 /* Returns false if this is not the CPU of the list. */
@@ -361,9 +382,23 @@ static bool drain_cache(struct rcu_sheaves *rs, struct kmem_cache *s)
 	return here;
 }
 
+/* Gives what is in the list now to RCU. Returns false if this is not its CPU. */
+static bool drain_list(struct rcu_sheaves *rs)
+{
+	unsigned int nr = READ_ONCE(rs->nr);
+	struct kmem_cache *s;
+
+	/* Those that come meanwhile are at the end, and have it done again. */
+	while (nr-- && (s = first_in_list(rs)))
+		if (!drain_cache(rs, s))
+			return false;
+	return true;
+}
+
 /*
  * This is not the CPU of the list: that one goes offline, or it has come back.
- * Either the list will be emptied, or its CPU can do it.
+ * Either the list will be emptied, or its CPU can do it. Not before a jiffy has
+ * passed: a work item that is queued while it runs stays on the CPU it runs on.
  */
 static void drain_there(struct rcu_sheaves *rs)
 {
@@ -374,7 +409,7 @@ static void drain_there(struct rcu_sheaves *rs)
 	}
 	if (cpu_online(rs->cpu))
 		queue_delayed_work_on(rs->cpu, rcu_sheaf_workqueue, &rs->drain,
-				      0);
+				      1);
 	cpus_read_unlock();
 }
 
@@ -382,16 +417,15 @@ static void drain_fn(struct work_struct *work)
 {
 	struct rcu_sheaves *rs = container_of(to_delayed_work(work),
 					      struct rcu_sheaves, drain);
-	unsigned int nr = READ_ONCE(rs->nr);
-	struct kmem_cache *s;
 
-	/* Those that come meanwhile are at the end, and have it queued again. */
-	while (nr-- && (s = first_in_list(rs))) {
-		if (!drain_cache(rs, s)) {
-			drain_there(rs);
-			break;
-		}
-	}
+	if (!drain_list(rs))
+		drain_there(rs);
+}
+
+/* For the barrier, with CPU hotplug locked out: this is the CPU of the list. */
+static void flush_fn(struct work_struct *work)
+{
+	drain_list(container_of(work, struct rcu_sheaves, flush));
 }
 
 /**
@@ -458,14 +492,18 @@ void kfree_rcu_sheaves_barrier_cpuslocked(void)
 	if (!rcu_sheaf_workqueue)
 		return;
 
+	mutex_lock(&flush_mutex);
 	for_each_online_cpu(cpu) {
 		struct rcu_sheaves *rs = per_cpu_ptr(&rcu_sheaves, cpu);
 
 		if (list_has_any(rs))
-			mod_delayed_work_on(cpu, rcu_sheaf_workqueue,
-					    &rs->drain, 0);
+			queue_work_on(cpu, rcu_sheaf_workqueue, &rs->flush);
 	}
-	/* Also those that still look at caches of which nothing is listed. */
+	for_each_online_cpu(cpu)
+		flush_work(&per_cpu(rcu_sheaves, cpu).flush);
+	mutex_unlock(&flush_mutex);
+
+	/* Those that run and still look at a cache of which nothing is listed. */
 	for_each_possible_cpu(cpu)
 		flush_work(&per_cpu(rcu_sheaves, cpu).drain.work);
 
@@ -526,7 +564,7 @@ void kfree_rcu_sheaves_hurry(void)
 }
 EXPORT_SYMBOL_IF_KUNIT(kfree_rcu_sheaves_hurry);
 
-void __init kfree_rcu_sheaves_init(void)
+static int __init kfree_rcu_sheaves_init(void)
 {
 	struct workqueue_struct *wq;
 	unsigned int cpu;
@@ -537,6 +575,7 @@ void __init kfree_rcu_sheaves_init(void)
 		raw_spin_lock_init(&rs->lock);
 		INIT_LIST_HEAD(&rs->sheaves);
 		INIT_DELAYED_WORK(&rs->drain, drain_fn);
+		INIT_WORK(&rs->flush, flush_fn);
 		rs->cpu = cpu;
 	}
 
@@ -544,4 +583,7 @@ void __init kfree_rcu_sheaves_init(void)
 	WARN_ON(!wq);
 	/* Others use all of it as soon as they see it. */
 	smp_store_release(&rcu_sheaf_workqueue, wq);
+	return 0;
 }
+/* As soon as workqueues work. All take the old way until then. */
+early_initcall(kfree_rcu_sheaves_init);

@@ -48,13 +48,20 @@ void sheaf_report_double_free(struct slab_sheaf *sheaf, void *object);
 /* Store an object in a sheaf that has room. */
 static __always_inline void sheaf_push(struct slab_sheaf *sheaf, void *object)
 {
-	/* Freed twice in a row: what set_freepointer() finds out as well */
-	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) && sheaf->size &&
-	    unlikely(sheaf->objects[sheaf->size - 1] == object)) {
+	void **top = sheaf->objects + sheaf->size;
+
+	/*
+	 * Freed twice in a row: what set_freepointer() finds out as well. In an
+	 * empty sheaf this looks at the size and the capacity, which are nobody's
+	 * address.
+	 */
+	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) &&
+	    unlikely(top[-1] == object)) {
 		sheaf_report_double_free(sheaf, object);
 		return;
 	}
-	sheaf->objects[sheaf->size++] = object;
+	*top = object;
+	sheaf->size++;
 }
 
 /**
@@ -87,6 +94,33 @@ static __always_inline void *sheaf_alloc(struct kmem_cache *s, gfp_t gfp,
 	object = main->objects[--main->size];
 	local_unlock(&sheaves->lock);
 	stat(s, ALLOC_FASTPATH);
+	return object;
+}
+
+/**
+ * sheaf_alloc_main - allocate an object, if there is one at hand
+ * @s: The cache.
+ *
+ * Like sheaf_alloc(), but does not go further than to main, and so needs no
+ * memory for anything.
+ *
+ * Context: As sheaf_alloc().
+ * Return: An object that the alloc hooks still have to see, or NULL.
+ */
+static __always_inline void *sheaf_alloc_main(struct kmem_cache *s)
+{
+	struct slab_sheaf *main;
+	void *object = NULL;
+
+	if (!local_trylock(&s->cpu_sheaves->lock))
+		return NULL;
+
+	main = this_cpu_read(s->cpu_sheaves->main);
+	if (likely(main->size))
+		object = main->objects[--main->size];
+	local_unlock(&s->cpu_sheaves->lock);
+	if (likely(object))
+		stat(s, ALLOC_FASTPATH);
 	return object;
 }
 
@@ -268,11 +302,9 @@ static inline void sheaves_init_late(void) { }
 #ifdef CONFIG_SLAB_RCU_SHEAVES
 void kfree_rcu_cpu_dead(struct kmem_cache *s, unsigned int cpu);
 void kfree_rcu_sheaves_barrier_cpuslocked(void);
-void kfree_rcu_sheaves_init(void);
 #else
 static inline void kfree_rcu_cpu_dead(struct kmem_cache *s, unsigned int cpu) { }
 static inline void kfree_rcu_sheaves_barrier_cpuslocked(void) { }
-static inline void kfree_rcu_sheaves_init(void) { }
 #endif
 
 #endif /* MM_SLAB_SHEAF_H */

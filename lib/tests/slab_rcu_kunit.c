@@ -256,8 +256,8 @@ static void use_cache(struct kunit *test, struct kmem_cache *s)
 }
 
 /* KFENCE does not interfere, and KASAN does not keep freed objects back. */
-static struct rcu_test *with_any_cache(struct kunit *test, unsigned int size,
-				       slab_flags_t flags, unsigned int capacity)
+static struct kmem_cache *new_counted_cache(struct kunit *test, unsigned int size,
+					    slab_flags_t flags, unsigned int capacity)
 {
 	struct kmem_cache *s = new_cache(test, size, flags, capacity);
 
@@ -267,7 +267,13 @@ static struct rcu_test *with_any_cache(struct kunit *test, unsigned int size,
 	if (!(flags & SLAB_DEBUG_FLAGS))
 		s->kasan_info.free_meta_offset = INT_MAX;
 #endif
-	use_cache(test, s);
+	return s;
+}
+
+static struct rcu_test *with_any_cache(struct kunit *test, unsigned int size,
+				       slab_flags_t flags, unsigned int capacity)
+{
+	use_cache(test, new_counted_cache(test, size, flags, capacity));
 	return test->priv;
 }
 
@@ -513,8 +519,6 @@ static void not_in_slabs(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, large);
 	KUNIT_ASSERT_NOT_NULL(test, area);
-	KUNIT_EXPECT_FALSE(test, kfree_rcu_sheaf(large));
-	KUNIT_EXPECT_FALSE(test, kfree_rcu_sheaf(area));
 	kvfree_rcu(large, rcu);
 	kvfree_rcu(area, rcu);
 	kvfree_rcu_mightsleep(kmalloc(sizeof(*large), GFP_KERNEL));
@@ -533,6 +537,8 @@ static void caches_without_sheaves(struct kunit *test)
 	take_moves(test);
 	release_rcu(rt, 100);
 	kvfree_rcu_barrier();
+	/* KASAN's quarantine has them. */
+	kmem_cache_shrink(rt->cache);
 	expect_moves(test, .rcu_fail = 100, .free_slow = 100);
 }
 
@@ -589,7 +595,7 @@ static void empty_sheaf_from_barn(struct kunit *test)
 static void under_raw_spinlock(struct kunit *test)
 {
 	struct rcu_test *rt = with_cache(test);
-	DEFINE_RAW_SPINLOCK(lock);
+	static DEFINE_RAW_SPINLOCK(lock);
 	unsigned long n = 3 * rt->cap;
 
 	grab(test, n);
@@ -1187,6 +1193,76 @@ static void concurrent_users(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(h.cache), 0);
 }
 
+/*
+ * Barriers at the same time. None may return before the objects are freed that it
+ * waits for, however often somebody else has the same work done anew.
+ */
+
+#define WAITERS		8
+#define BARRIERS	40
+
+struct waiter {
+	struct work_struct work;
+	struct kmem_cache *cache;
+	unsigned long end;		/* jiffies */
+	atomic_t *nr_running;
+	unsigned long nr_done;
+	unsigned long nr_early;
+};
+
+static void wait_often(struct work_struct *work)
+{
+	struct waiter *w = container_of(work, struct waiter, work);
+	struct object *obj;
+
+	while (w->nr_done < BARRIERS && time_before(jiffies, w->end)) {
+		obj = kmem_cache_alloc(w->cache, GFP_KERNEL);
+		if (!obj)
+			break;
+		kfree_rcu(obj, rcu);
+		kvfree_rcu_barrier();
+		w->nr_done++;
+		if (kmem_cache_stat_sum(w->cache, FREE_FASTPATH) +
+		    kmem_cache_stat_sum(w->cache, FREE_SLOWPATH) != w->nr_done)
+			w->nr_early++;
+	}
+	atomic_dec(w->nr_running);
+}
+
+static void barriers_at_once(struct kunit *test)
+{
+	unsigned int i, nr = min_t(unsigned int, num_online_cpus(), WAITERS);
+	unsigned long end = jiffies + 60 * HZ;
+	struct workqueue_struct *wq;
+	struct waiter *waiters;
+	atomic_t nr_running;
+	int cpu = -1;
+
+	waiters = kunit_kcalloc(test, nr, sizeof(*waiters), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, waiters);
+	wq = alloc_workqueue("rcu_kunit", WQ_CPU_INTENSIVE, 0);
+	KUNIT_ASSERT_NOT_NULL(test, wq);
+	atomic_set(&nr_running, nr);
+	for (i = 0; i < nr; i++) {
+		cpu = cpumask_next(cpu, cpu_online_mask);
+		waiters[i].cache = new_counted_cache(test, sizeof(struct object), 0, 0);
+		waiters[i].end = end;
+		waiters[i].nr_running = &nr_running;
+		INIT_WORK(&waiters[i].work, wait_often);
+		queue_work_on(cpu, wq, &waiters[i].work);
+	}
+	while (atomic_read(&nr_running)) {
+		kfree_rcu_sheaves_hurry();
+		cond_resched();
+	}
+	destroy_workqueue(wq);
+	for (i = 0; i < nr; i++) {
+		KUNIT_EXPECT_GT(test, waiters[i].nr_done, 0);
+		KUNIT_EXPECT_EQ(test, waiters[i].nr_early, 0);
+		kmem_cache_destroy(waiters[i].cache);
+	}
+}
+
 static int rcu_test_init(struct kunit *test)
 {
 	struct rcu_test *rt = kunit_kzalloc(test, sizeof(*rt), GFP_KERNEL);
@@ -1236,6 +1312,7 @@ static struct kunit_case rcu_cases[] = {
 	KUNIT_CASE(cpu_goes_offline_with_callbacks),
 #endif
 	KUNIT_CASE_PARAM(concurrent_users, hammer_cases_gen_params),
+	KUNIT_CASE(barriers_at_once),
 	{}
 };
 

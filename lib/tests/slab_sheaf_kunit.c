@@ -1801,7 +1801,7 @@ static unsigned long run_ring(struct ring *r, struct workqueue_struct *wq,
 	r->nr = nr;
 	r->head = 0;
 	r->tail = 0;
-	r->end = jiffies + 10 * HZ;
+	r->end = jiffies + 60 * HZ;
 	INIT_WORK(&r->alloc_work, ring_alloc);
 	INIT_WORK(&r->free_work, ring_free);
 	queue_work_on(alloc_cpu, wq, &r->alloc_work);
