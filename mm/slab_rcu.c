@@ -30,8 +30,8 @@
  * list. Some seconds after the first one appeared there, a work item on that CPU
  * gives all of them to RCU, full or not: that bounds how long an object waits,
  * to what it was before. kvfree_rcu_barrier() has the same done by a work item
- * of its own, at once, and waits; the shrinker of kfree_rcu() does not wait. A CPU that goes offline
- * leaves its sheaves to the one that cleans up after it.
+ * of its own, at once, and waits; the shrinker of kfree_rcu() does not wait. A
+ * CPU that goes offline leaves its sheaves to the one that cleans up after it.
  *
  * At any time an object is in the list or known to RCU: a sheaf is taken out of
  * the list and given to call_rcu() under one lock, and the barrier looks into the
@@ -585,5 +585,6 @@ static int __init kfree_rcu_sheaves_init(void)
 	smp_store_release(&rcu_sheaf_workqueue, wq);
 	return 0;
 }
+
 /* As soon as workqueues work. All take the old way until then. */
 early_initcall(kfree_rcu_sheaves_init);
