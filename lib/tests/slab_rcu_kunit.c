@@ -1200,10 +1200,20 @@ static void concurrent_users(struct kunit *test)
 
 #define WAITERS		8
 #define BARRIERS	40
+#define HOGS		2
+
+static struct work_struct hogs[WAITERS][HOGS];
+
+/* What is queued meanwhile waits, and may change places. */
+static void hog_cpu(struct work_struct *work)
+{
+	mdelay(1);
+}
 
 struct waiter {
 	struct work_struct work;
 	struct kmem_cache *cache;
+	int cpu;
 	unsigned long end;		/* jiffies */
 	atomic_t *nr_running;
 	unsigned long nr_done;
@@ -1233,28 +1243,38 @@ static void barriers_at_once(struct kunit *test)
 {
 	unsigned int i, nr = min_t(unsigned int, num_online_cpus(), WAITERS);
 	unsigned long end = jiffies + 60 * HZ;
-	struct workqueue_struct *wq;
+	struct workqueue_struct *wq, *hog_wq;
 	struct waiter *waiters;
 	atomic_t nr_running;
+	unsigned int hog;
 	int cpu = -1;
 
 	waiters = kunit_kcalloc(test, nr, sizeof(*waiters), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, waiters);
 	wq = alloc_workqueue("rcu_kunit", WQ_CPU_INTENSIVE, 0);
+	hog_wq = alloc_workqueue("rcu_kunit_hogs", 0, 0);
 	KUNIT_ASSERT_NOT_NULL(test, wq);
+	KUNIT_ASSERT_NOT_NULL(test, hog_wq);
 	atomic_set(&nr_running, nr);
 	for (i = 0; i < nr; i++) {
 		cpu = cpumask_next(cpu, cpu_online_mask);
 		waiters[i].cache = new_counted_cache(test, sizeof(struct object), 0, 0);
 		waiters[i].end = end;
 		waiters[i].nr_running = &nr_running;
+		waiters[i].cpu = cpu;
+		for (hog = 0; hog < HOGS; hog++)
+			INIT_WORK(&hogs[i][hog], hog_cpu);
 		INIT_WORK(&waiters[i].work, wait_often);
 		queue_work_on(cpu, wq, &waiters[i].work);
 	}
 	while (atomic_read(&nr_running)) {
+		for (i = 0; i < nr; i++)
+			for (hog = 0; hog < HOGS; hog++)
+				queue_work_on(waiters[i].cpu, hog_wq, &hogs[i][hog]);
 		kfree_rcu_sheaves_hurry();
-		cond_resched();
+		usleep_range(500, 2000);
 	}
+	destroy_workqueue(hog_wq);
 	destroy_workqueue(wq);
 	for (i = 0; i < nr; i++) {
 		KUNIT_EXPECT_GT(test, waiters[i].nr_done, 0);

@@ -124,7 +124,9 @@ cd "$OBJ"
 ld -r -z noexecstack -o "$WORK/all.o" $OBJECTS $LIB_OBJECTS "${OURS[@]/#/$GLUE/kernel/}"
 mapfile -t rename < <(objdump -h "$WORK/all.o" |
 	awk '$2 ~ /^\.data\.\.percpu/ { print "--rename-section=" $2 "=percpu_data" }
-	     $2 ~ /^\.initcall[0-9]\.init$/ { print "--rename-section=" $2 "=initcalls" substr($2, 10, 1) }' | sort -u)
+	     sub(/^\.initcall/, "", $2) && sub(/\.init$/, "", $2) && $2 ~ /^(early|[0-9])$/ {
+		     print "--rename-section=.initcall" $2 ".init=initcalls" $2
+	     }' | sort -u)
 # How code lies in pages and cache lines matters, and must not depend on what is ours.
 align=(.text .rodata .data .bss)
 align=("${align[@]/#/--set-section-alignment=}")

@@ -486,6 +486,7 @@ void native_boot(const struct native_machine *m, unsigned long seed)
 	kmem_cache_init_late();
 	if (kvfree_rcu_init)
 		kvfree_rcu_init();
+	run_initcalls(__start_initcallsearly, __stop_initcallsearly);
 	run_initcalls(__start_initcalls4, __stop_initcalls4);
 	run_initcalls(__start_initcalls6, __stop_initcalls6);
 	run_initcalls(__start_initcalls7, __stop_initcalls7);

@@ -81,6 +81,7 @@ extern char __executable_start[], etext[];
 extern char __start_percpu_data[], __stop_percpu_data[];
 extern struct alt_instr __start_altinstructions[], __stop_altinstructions[];
 extern struct bug_entry __start___bug_table[], __stop___bug_table[];
+extern initcall_entry_t __start_initcallsearly[], __stop_initcallsearly[];
 extern initcall_entry_t __start_initcalls4[], __stop_initcalls4[];
 extern initcall_entry_t __start_initcalls6[], __stop_initcalls6[];
 extern initcall_entry_t __start_initcalls7[], __stop_initcalls7[];
@@ -97,7 +98,7 @@ void kmem_cache_init(void);
  */
 struct slab_sheaf;
 void kvfree_rcu_init(void);
-bool kfree_rcu_sheaf(void *object);
+void kvfree_call_rcu_batched(struct rcu_head *head, void *ptr);
 struct slab_sheaf *kmem_cache_prefill_sheaf(struct kmem_cache *s, gfp_t gfp,
 					    unsigned int size);
 void kmem_cache_return_sheaf(struct kmem_cache *s, gfp_t gfp,
@@ -110,10 +111,14 @@ void kfree_nosheaf(void *p);
 #pragma weak kmalloc_nosheaf
 #pragma weak kfree_nosheaf
 #pragma weak kvfree_rcu_init
-#pragma weak kfree_rcu_sheaf
-/* Headers that know it may have it as an inline function, hence the other name. */
+#pragma weak __start_initcallsearly
+#pragma weak __stop_initcallsearly
+/* Headers that know these may have them as inline functions, hence the other names. */
+void native_rcu_sheaf(struct rcu_head *head, void *object)
+	asm("kfree_rcu_sheaf");
 void native_rcu_sheaves_barrier(void)
 	asm("kfree_rcu_sheaves_barrier");
+#pragma weak native_rcu_sheaf
 #pragma weak native_rcu_sheaves_barrier
 #pragma weak kmem_cache_prefill_sheaf
 #pragma weak kmem_cache_return_sheaf

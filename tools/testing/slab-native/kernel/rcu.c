@@ -194,16 +194,23 @@ void __rcu_read_unlock(void)
 }
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
-void kvfree_call_rcu(struct rcu_head *head, void *ptr)
+/* Sheaves call this for what they do not take. */
+void kvfree_call_rcu_batched(struct rcu_head *head, void *ptr)
 {
-	if (kfree_rcu_sheaf && native_is_direct(ptr) && kfree_rcu_sheaf(ptr))
-		return;
 	if (!head) {
 		synchronize_rcu();
 		kvfree(ptr);
 		return;
 	}
 	call_rcu(head, (rcu_callback_t)((unsigned long)head - (unsigned long)ptr));
+}
+
+void kvfree_call_rcu(struct rcu_head *head, void *ptr)
+{
+	if (native_rcu_sheaf && native_is_direct(ptr))
+		native_rcu_sheaf(head, ptr);
+	else
+		kvfree_call_rcu_batched(head, ptr);
 }
 
 void kvfree_rcu_barrier(void)
