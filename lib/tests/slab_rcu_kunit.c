@@ -232,14 +232,14 @@ static unsigned long count_sheaves(struct kmem_cache *s)
  * Caches, CPUs and nodes
  */
 
-static struct kmem_cache *new_cache(struct kunit *test, unsigned int size, slab_flags_t flags,
-				    unsigned int capacity)
+static struct kmem_cache *new_cache(struct kunit *test, const char *name, unsigned int size,
+				    slab_flags_t flags, unsigned int capacity)
 {
 	struct kmem_cache_args args = { .sheaf_capacity = capacity };
 	struct kmem_cache *s;
 
 	/* No boot parameter turns on debugging. */
-	s = kmem_cache_create("slab_rcu_kunit", size, &args,
+	s = kmem_cache_create(name, size, &args,
 			      flags | SLAB_NO_USER_FLAGS | SLAB_NO_MERGE);
 	KUNIT_ASSERT_NOT_NULL(test, s);
 	return s;
@@ -256,10 +256,11 @@ static void use_cache(struct kunit *test, struct kmem_cache *s)
 }
 
 /* KFENCE does not interfere, and KASAN does not keep freed objects back. */
-static struct kmem_cache *new_counted_cache(struct kunit *test, unsigned int size,
-					    slab_flags_t flags, unsigned int capacity)
+static struct kmem_cache *new_counted_cache(struct kunit *test, const char *name,
+					    unsigned int size, slab_flags_t flags,
+					    unsigned int capacity)
 {
-	struct kmem_cache *s = new_cache(test, size, flags, capacity);
+	struct kmem_cache *s = new_cache(test, name, size, flags, capacity);
 
 	s->flags |= SLAB_SKIP_KFENCE;
 #ifdef CONFIG_KASAN_GENERIC
@@ -273,7 +274,7 @@ static struct kmem_cache *new_counted_cache(struct kunit *test, unsigned int siz
 static struct rcu_test *with_any_cache(struct kunit *test, unsigned int size,
 				       slab_flags_t flags, unsigned int capacity)
 {
-	use_cache(test, new_counted_cache(test, size, flags, capacity));
+	use_cache(test, new_counted_cache(test, "slab_rcu_kunit", size, flags, capacity));
 	return test->priv;
 }
 
@@ -811,7 +812,7 @@ static void kfence_is_kept_out(struct kunit *test)
 
 	if (!IS_ENABLED(CONFIG_KFENCE))
 		kunit_skip(test, "needs CONFIG_KFENCE");
-	use_cache(test, new_cache(test, sizeof(struct object), 0, 0));
+	use_cache(test, new_cache(test, "slab_rcu_kunit", sizeof(struct object), 0, 0));
 	skip_without_sheaves(test);
 	grab(test, 1);
 	while (!is_kfence_address(rt->held) && time_before(jiffies, end)) {
@@ -1247,6 +1248,7 @@ static void barriers_at_once(struct kunit *test)
 	struct waiter *waiters;
 	atomic_t nr_running;
 	unsigned int hog;
+	char name[32];
 	int cpu = -1;
 
 	waiters = kunit_kcalloc(test, nr, sizeof(*waiters), GFP_KERNEL);
@@ -1258,7 +1260,8 @@ static void barriers_at_once(struct kunit *test)
 	atomic_set(&nr_running, nr);
 	for (i = 0; i < nr; i++) {
 		cpu = cpumask_next(cpu, cpu_online_mask);
-		waiters[i].cache = new_counted_cache(test, sizeof(struct object), 0, 0);
+		snprintf(name, sizeof(name), "slab_rcu_kunit_%u", i);
+		waiters[i].cache = new_counted_cache(test, name, sizeof(struct object), 0, 0);
 		waiters[i].end = end;
 		waiters[i].nr_running = &nr_running;
 		waiters[i].cpu = cpu;
