@@ -15,7 +15,7 @@ PACKAGES="
 	util-linux xz-utils
 "
 GUEST_PACKAGES=" fio liburing-dev rsync"
-CHECK_PACKAGES="$GUEST_PACKAGES codespell liburcu-dev python3-git python3-ply shellcheck sparse"
+CHECK_PACKAGES="$GUEST_PACKAGES codespell debian-archive-keyring liburcu-dev python3-git python3-ply shellcheck sparse"
 BENCH_PACKAGES="$GUEST_PACKAGES debian-archive-keyring e2fsprogs"
 VNG=virtme-ng==1.42
 
