@@ -915,29 +915,46 @@ static void wait_until_freed(struct kunit *test, unsigned long nr, unsigned int 
 /* Without anybody waiting. The shrinker of kfree_rcu() has them go soon. */
 static void shrinker_hurries(struct kunit *test)
 {
-	unsigned long nr;
+	unsigned long nr, start;
+	unsigned int i;
 
 	with_cache(test);
-	take_moves(test);
-	nr = free_some_everywhere(test);
-	KUNIT_EXPECT_GE(test, kfree_rcu_sheaves_count(), num_online_cpus());
-	kfree_rcu_sheaves_hurry();
-	wait_until_freed(test, nr, 3);
+	/* Once, that is: a slow machine may take long for a grace period. */
+	for (i = 0; i < 5; i++) {
+		take_moves(test);
+		start = jiffies;
+		nr = free_some_everywhere(test);
+		/* Some may be gone, with sheaves of others that have been there for long. */
+		KUNIT_EXPECT_GT(test, kfree_rcu_sheaves_count(), 0);
+		kfree_rcu_sheaves_hurry();
+		wait_until_freed(test, nr, 60);
+		if (time_before(jiffies, start + 4 * HZ))
+			break;
+	}
+	KUNIT_EXPECT_LT(test, i, 5);
 }
 
 /* The objects of a CPU that goes on to do something else do not wait for ever. */
 static void all_go_in_time(struct kunit *test)
 {
-	unsigned long nr, start = jiffies;
 	struct rcu_test *rt = with_cache(test);
+	unsigned long nr, start;
+	unsigned int i;
+	bool early;
 
-	take_moves(test);
-	nr = free_some_everywhere(test);
-	msleep(1000);
-	/* On a slow machine, it was late already. */
-	if (time_before(jiffies, start + 4 * HZ))
-		KUNIT_EXPECT_EQ(test, nr_freed(rt), 0);
-	wait_until_freed(test, nr, 15);
+	/* Once, that is: sheaves of others may have been there for some time. */
+	for (i = 0; i < 5; i++) {
+		take_moves(test);
+		start = jiffies;
+		nr = free_some_everywhere(test);
+		msleep(1000);
+		/* On a slow machine, it is late already. */
+		early = time_before(jiffies, start + 4 * HZ) && nr_freed(rt);
+		wait_until_freed(test, nr, 60);
+		if (!early)
+			break;
+	}
+	KUNIT_EXPECT_LT(test, i, 5);
 }
 
 #ifdef CONFIG_HOTPLUG_CPU
