@@ -211,7 +211,7 @@ static void give_to_rcu(struct rcu_sheaves *rs, struct slab_sheaf *sheaf)
  * Called with the sheaf lock of this CPU held, when rcu_free is missing, or the
  * next object makes it full. Releases the lock.
  */
-static noinline bool kfree_rcu_slow(struct kmem_cache *s, void *object)
+static bool kfree_rcu_slow(struct kmem_cache *s, void *object)
 {
 	struct slub_percpu_sheaves *pcs = this_cpu_ptr(s->cpu_sheaves);
 	struct slab_sheaf *empty = NULL;
@@ -259,11 +259,23 @@ static noinline bool kfree_rcu_slow(struct kmem_cache *s, void *object)
 	return true;
 }
 
+/* Sheaves do not take the object, for now. */
+static noinline void kfree_rcu_fail(struct kmem_cache *s, struct rcu_head *head,
+				    void *object)
+{
+	stat(s, FREE_RCU_SHEAF_FAIL);
+	kvfree_call_rcu_batched(head, object);
+}
+
 /*
+ * What is left to do of kfree_rcu_sheaf(), all of it, with the sheaf lock held:
+ * who calls this needs to remember nothing, and saves no registers.
+ *
  * Who cannot be preempted may hold a raw spinlock. On PREEMPT_RT these do not
  * get here, elsewhere all locks are spinning ones, and lockdep has to know.
  */
-static bool kfree_rcu_any_lock(struct kmem_cache *s, void *object)
+static noinline void kfree_rcu_rest(struct kmem_cache *s, struct rcu_head *head,
+				    void *object)
 {
 	static DEFINE_WAIT_OVERRIDE_MAP(kfree_rcu_map, LD_WAIT_CONFIG);
 	bool done;
@@ -271,7 +283,11 @@ static bool kfree_rcu_any_lock(struct kmem_cache *s, void *object)
 	lock_map_acquire_try(&kfree_rcu_map);
 	done = kfree_rcu_slow(s, object);
 	lock_map_release(&kfree_rcu_map);
-	return done;
+
+	if (done)
+		stat(s, FREE_RCU_SHEAF);
+	else
+		kfree_rcu_fail(s, head, object);
 }
 
 /* is_vmalloc_addr(), which is a function of its own. */
@@ -286,43 +302,6 @@ static __always_inline bool in_vmalloc_area(const void *object)
 #endif
 }
 
-/* Whether a sheaf took the object. */
-static __always_inline bool collect(void *object)
-{
-	struct slub_percpu_sheaves __percpu *sheaves;
-	struct slab_sheaf *sheaf;
-	struct kmem_cache *s;
-	struct slab *slab;
-
-	if (in_vmalloc_area(object))
-		return false;
-	slab = virt_to_slab(object);
-	if (unlikely(!slab))
-		return false;
-	s = slab->slab_cache;
-	/* Nobody refers to it any more. Later, it may be somebody else's. */
-	kmemleak_ignore(object);
-	/* A sleeping lock is no good to who may hold a raw spinlock. */
-	if (IS_ENABLED(CONFIG_PREEMPT_RT) && !preemptible())
-		goto fail;
-	sheaves = s->cpu_sheaves;
-	if (unlikely(!local_trylock(&sheaves->lock)))
-		goto fail;
-
-	sheaf = this_cpu_read(sheaves->rcu_free);
-	if (likely(sheaf && sheaf->size + 1 < sheaf->capacity)) {
-		sheaf->objects[sheaf->size++] = object;
-		local_unlock(&sheaves->lock);
-	} else if (!kfree_rcu_any_lock(s, object)) {
-		goto fail;
-	}
-	stat(s, FREE_RCU_SHEAF);
-	return true;
-fail:
-	stat(s, FREE_RCU_SHEAF_FAIL);
-	return false;
-}
-
 /**
  * kfree_rcu_sheaf - free an object after a grace period, by means of a sheaf
  * @head: What kvfree_call_rcu() was called with.
@@ -335,8 +314,40 @@ fail:
  */
 void kfree_rcu_sheaf(struct rcu_head *head, void *object)
 {
-	if (unlikely(!collect(object)))
-		kvfree_call_rcu_batched(head, object);
+	struct slub_percpu_sheaves __percpu *sheaves;
+	struct slab_sheaf *sheaf;
+	struct kmem_cache *s;
+	struct folio *folio;
+
+	if (in_vmalloc_area(object))
+		goto no_slab;
+	folio = virt_to_folio(object);
+	if (unlikely(!folio_test_slab(folio)))
+		goto no_slab;
+	s = folio_slab(folio)->slab_cache;
+	/* Nobody refers to it any more. Later, it may be somebody else's. */
+	kmemleak_ignore(object);
+	sheaves = s->cpu_sheaves;
+	/* A sleeping lock is no good to who may hold a raw spinlock. */
+	if ((IS_ENABLED(CONFIG_PREEMPT_RT) && !preemptible()) ||
+	    unlikely(!local_trylock(&sheaves->lock))) {
+		kfree_rcu_fail(s, head, object);
+		return;
+	}
+
+	sheaf = this_cpu_read(sheaves->rcu_free);
+	if (unlikely(!sheaf || sheaf->size + 1 >= sheaf->capacity)) {
+		kfree_rcu_rest(s, head, object);
+		return;
+	}
+
+	sheaf->objects[sheaf->size++] = object;
+	local_unlock(&sheaves->lock);
+	stat(s, FREE_RCU_SHEAF);
+	return;
+
+no_slab:
+	kvfree_call_rcu_batched(head, object);
 }
 
 /*
