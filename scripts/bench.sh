@@ -8,8 +8,8 @@
 #   ROUNDS=N       guests of each kernel and machine (3)
 #   BENCH=A,B      only these groups: one_thread bulk fresh kmalloc kfree_rcu, where
 #                  instructions are counted; syscalls, fork, mmap, direct reads and others,
-#                  where they are counted too; pairs all_cpus remote, on many CPUs; ublk, the
-#                  selftest, both ways
+#                  where they are counted too; pairs all_cpus remote, on many CPUs; processes,
+#                  the system calls again, on 4 CPUs at once; ublk, the selftest, both ways
 #   PEER=VERSION   a third kernel
 #   OURS=COMMIT    of build/linux, instead of the whole series
 #   RESULTS=DIR    where to write: bench/, with BENCH= or KERNEL_SRC= build/bench/results
@@ -25,6 +25,8 @@
 COUNTED=one_thread,bulk,fresh,kmalloc,kfree_rcu
 THREADS=pairs,all_cpus,remote
 SYSCALLS_TIMES=10000
+PROCESSES=4
+PROCESSES_TIMES=4000
 # Rounds of a benchmark in one guest, and objects of a round: where instructions are
 # counted, so many that the timer's ticks, which count too, even out.
 INNER=5
@@ -46,7 +48,8 @@ trap 'exit 130' INT TERM
 # --- what to measure -----------------------------------------------------
 
 declare -A NEEDS=([ublk]=tools/testing/selftests/slab/ublk_null.sh
-	[syscalls]=tools/testing/selftests/slab/sys_bench.c)
+	[syscalls]=tools/testing/selftests/slab/sys_bench.c
+	[processes]=tools/testing/selftests/slab/sys_bench.c)
 
 tree_has() { tgit cat-file -e "$OURS:$1" 2>/dev/null; }
 
@@ -55,7 +58,7 @@ chosen_groups() {
 
 	if [ -z "${BENCH:-}" ]; then
 		CHOSEN=$COUNTED,$THREADS
-		for g in syscalls ublk; do
+		for g in syscalls processes ublk; do
 			if tree_has "${NEEDS[$g]}"; then
 				CHOSEN+=,$g
 			else
@@ -66,8 +69,8 @@ chosen_groups() {
 	fi
 	CHOSEN=${BENCH//[[:space:]]/,}
 	for g in ${CHOSEN//,/ }; do
-		[[ ",$COUNTED,$THREADS,syscalls,ublk," == *",$g,"* ]] ||
-			die "BENCH: no group \`$g', choose among ${COUNTED//,/ } ${THREADS//,/ } syscalls ublk"
+		[[ ",$COUNTED,$THREADS,syscalls,processes,ublk," == *",$g,"* ]] ||
+			die "BENCH: no group \`$g', choose among ${COUNTED//,/ } ${THREADS//,/ } syscalls processes ublk"
 		[ -z "${NEEDS[$g]:-}" ] || tree_has "${NEEDS[$g]}" ||
 			die "BENCH: the tree has no ${NEEDS[$g]}"
 	done
@@ -85,13 +88,14 @@ of() {
 
 # A job: the configuration, the machine, how it runs, the groups.
 jobs_of() {
-	local counted threads ublk syscalls
+	local counted threads
 
-	counted=$(of $COUNTED) threads=$(of $THREADS) ublk=$(of ublk) syscalls=$(of syscalls)
+	counted=$(of $COUNTED) threads=$(of $THREADS)
 	[ -z "$counted" ] || echo "bench 1cpu icount $counted"
-	[ -z "$syscalls" ] || echo "bench 1cpu icount syscalls"
+	[ -z "$(of syscalls)" ] || echo "bench 1cpu icount syscalls"
 	[ -z "$threads" ] || printf 'bench-mt %s multi %s\n' memoryless "$threads" 2node "$threads"
-	[ -z "$ublk" ] || printf '%s ublk\n' "bench 4cpu-counted icount" \
+	[ -z "$(of processes)" ] || echo "bench-mt 4cpu multi processes"
+	[ -z "$(of ublk)" ] || printf '%s ublk\n' "bench 4cpu-counted icount" \
 		"bench-mt memoryless multi" "bench-mt 4cpu multi"
 }
 
@@ -170,6 +174,8 @@ guest_command() {
 		echo "cd $INSTALLED/slab && ./ublk_null.sh --figures -r $INNER_UBLK"
 	elif [ "$groups" = syscalls ]; then
 		echo "bash $HERE/syscalls.sh $INSTALLED/sys_bench $INNER $SYSCALLS_TIMES"
+	elif [ "$groups" = processes ]; then
+		echo "bash $HERE/syscalls.sh $INSTALLED/sys_bench $INNER $PROCESSES_TIMES -j $PROCESSES"
 	else
 		echo "bash $HERE/guest.sh $OUT/bench/$kernel/obj/$config/$MODULE" \
 			"$groups $INNER ${OBJECTS[$mode]}"
@@ -184,7 +190,7 @@ run() {
 	part=$groups
 	case $groups in
 	ublk) inner=$INNER_UBLK ;;
-	syscalls) ;;
+	syscalls | processes) ;;
 	*) part=suite ;;
 	esac
 	raw=$NEW/raw/$round.$machine.$kernel.$part
@@ -295,7 +301,7 @@ for config in "${CONFIGS[@]}"; do
 	done
 done
 [[ ",$CHOSEN," != *,ublk,* ]] || selftest
-[[ ",$CHOSEN," != *,syscalls,* ]] || sys_bench
+[[ ",$CHOSEN," != *,syscalls,* && ",$CHOSEN," != *,processes,* ]] || sys_bench
 
 for ((round = 0; round < ROUNDS; round++)); do
 	for job in "${JOBLIST[@]}"; do

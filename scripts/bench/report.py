@@ -20,6 +20,7 @@ GROUPS = {
     "kfree_rcu": "objects are freed by kfree_rcu()",
     "syscalls": "system calls that make mappings and processes, or read directly from a "
                 "file, all that they do",
+    "processes": "the same system calls, by four processes on a CPU each",
     "pairs": "one CPU allocates from a mempool, another one frees",
     "all_cpus": "each CPU allocates and frees batches",
     "remote": "each CPU frees what any CPU allocated",

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# syscalls.sh PROGRAM ROUNDS TIMES [CASE...]: in the guest, run sys_bench from a file
+# syscalls.sh PROGRAM ROUNDS TIMES [OPTION|CASE...]: in the guest, run sys_bench from a file
 # system in memory, and print what it prints. It reads directly from an ext4 on
 # /dev/ram0, which is made here, of one file, read-only, without a journal: nothing
 # else has work to do there.

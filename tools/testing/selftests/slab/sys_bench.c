@@ -9,7 +9,11 @@
  * "objects" is how many times, "ns" how long that took altogether, in user space and
  * in the kernel. Where QEMU counts instructions for time, it is how many of them.
  *
- *   sys_bench [-r ROUNDS] [-n TIMES] [-f FILE] [CASE...]
+ *   sys_bench [-r ROUNDS] [-n TIMES] [-j PROCESSES] [-f FILE] [CASE...]
+ *
+ * With more than one of PROCESSES, each on a CPU of its own if there are enough, all
+ * do the same at once. "group" is "processes" then, and "objects" and "ns" are those of
+ * all together.
  *
  * FILE, direct/file by default, is what "direct read" reads from, 4 KiB at a time: 64
  * KiB at least, on a file system where direct reads go through iomap, as on ext4, and
@@ -25,6 +29,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +48,7 @@
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 #define MANY		1000		/* mappings */
 #define LARGE		(128UL << 20)
+#define MAX_JOBS	1024
 #define DIRECT_SIZE	4096		/* of one read */
 #define DIRECT_READS	16		/* of a file, one after the other */
 
@@ -49,6 +57,7 @@ static char *arena;			/* MANY mappings and as many gaps */
 static int file;
 static const char *direct_name = "direct/file";
 static char *direct_buffer;
+static pthread_barrier_t *barrier;	/* of all processes */
 
 static void die(const char *what)
 {
@@ -267,26 +276,104 @@ static const struct bench {
 	{ "direct read", make_direct, do_direct_read, 1 },
 };
 
+static void make_barrier(unsigned int jobs)
+{
+	pthread_barrierattr_t attr;
+
+	barrier = map(NULL, sizeof(*barrier), MAP_SHARED | MAP_ANONYMOUS, -1);
+	errno = pthread_barrierattr_init(&attr);
+	if (!errno)
+		errno = pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	if (!errno)
+		errno = pthread_barrier_init(barrier, &attr, jobs);
+	if (errno)
+		die("pthread_barrier_init");
+}
+
+/* The JOB-th of the CPUs that there are, beginning anew if there are not enough. */
+static void stay_on_cpu(unsigned int job)
+{
+	cpu_set_t all, one;
+	int cpu;
+
+	if (sched_getaffinity(0, sizeof(all), &all))
+		die("sched_getaffinity");
+	job %= CPU_COUNT(&all);
+	for (cpu = 0; !CPU_ISSET(cpu, &all) || job--; cpu++)
+		;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	if (sched_setaffinity(0, sizeof(one), &one))
+		die("sched_setaffinity");
+}
+
 /* In a process of its own, which starts with few mappings. */
-static void run_bench(const struct bench *b, int rounds, unsigned long times)
+static void run_bench(const struct bench *b, int rounds, unsigned long times,
+		      unsigned int job, unsigned int jobs)
 {
 	unsigned long long start, end;
 	unsigned long i;
 	int round;
 
+	if (jobs > 1)
+		stay_on_cpu(job);
 	times = times / b->share ?: 1;
 	b->prepare();
 	for (i = 0; i < times / 2 + 1; i++)
 		b->run();
 	for (round = 0; round < rounds; round++) {
+		pthread_barrier_wait(barrier);
 		start = now();
 		for (i = 0; i < times; i++)
 			b->run();
+		pthread_barrier_wait(barrier);
 		end = now();
-		printf("{\"group\":\"syscalls\",\"case\":\"%s\",\"round\":%d,", b->name, round);
-		printf("\"objects\":%lu,\"ns\":%llu}\n", times, end - start);
+		if (job)
+			continue;
+		printf("{\"group\":\"%s\",\"case\":\"%s\",\"round\":%d,",
+		       jobs > 1 ? "processes" : "syscalls", b->name, round);
+		printf("\"objects\":%lu,\"ns\":%llu}\n", jobs * times, end - start);
 		fflush(stdout);
 	}
+}
+
+/* In a process group of its own. Returns its exit status. */
+static int run_jobs(const struct bench *b, int rounds, unsigned long times,
+		    unsigned int jobs)
+{
+	unsigned int job, left;
+	int status, bad = 0;
+
+	if (setpgid(0, 0))
+		die("setpgid");
+	make_barrier(jobs);
+	for (job = 0; job < jobs; job++) {
+		pid_t pid = fork();
+
+		if (!pid) {
+			run_bench(b, rounds, times, job, jobs);
+			_exit(0);
+		}
+		if (pid < 0)
+			die("fork");
+	}
+	for (left = jobs; left; left--) {
+		if (wait(&status) < 0)
+			die("wait");
+		if (WIFSIGNALED(status))
+			fprintf(stderr, "sys_bench: %s: signal %d\n", b->name,
+				WTERMSIG(status));
+		if (!status)
+			continue;
+		bad = 1;
+		/* The others would wait for it. */
+		break;
+	}
+	if (bad) {
+		signal(SIGTERM, SIG_IGN);
+		kill(0, SIGTERM);
+	}
+	return bad;
 }
 
 /*
@@ -315,16 +402,24 @@ static bool chosen(const char *name, int argc, char **argv)
 	return !argc;
 }
 
+static int show_usage(void)
+{
+	fprintf(stderr,
+		"usage: sys_bench [-r ROUNDS] [-n TIMES] [-j PROCESSES] [-f FILE] [CASE...]\n");
+	return 2;
+}
+
 int main(int argc, char **argv)
 {
 	unsigned long times = 10000;
+	unsigned int jobs = 1;
 	int rounds = 5, opt;
 	size_t i;
 
 	if (argc == 2 && !strcmp(argv[1], "--exit"))
 		return 0;
 	stay_in_place(argv);
-	while ((opt = getopt(argc, argv, "r:n:f:")) != -1) {
+	while ((opt = getopt(argc, argv, "r:n:j:f:")) != -1) {
 		switch (opt) {
 		case 'r':
 			rounds = atoi(optarg);
@@ -332,15 +427,18 @@ int main(int argc, char **argv)
 		case 'n':
 			times = strtoul(optarg, NULL, 0);
 			break;
+		case 'j':
+			jobs = strtoul(optarg, NULL, 0);
+			break;
 		case 'f':
 			direct_name = optarg;
 			break;
 		default:
-			fprintf(stderr,
-				"usage: sys_bench [-r ROUNDS] [-n TIMES] [-f FILE] [CASE...]\n");
-			return 2;
+			return show_usage();
 		}
 	}
+	if (rounds < 1 || !times || !jobs || jobs > MAX_JOBS)
+		return show_usage();
 	page_size = sysconf(_SC_PAGESIZE);
 	for (i = 0; i < ARRAY_SIZE(benches); i++) {
 		pid_t pid;
@@ -349,19 +447,12 @@ int main(int argc, char **argv)
 		if (!chosen(benches[i].name, argc - optind, argv + optind))
 			continue;
 		pid = fork();
-		if (!pid) {
-			run_bench(&benches[i], rounds, times);
-			_exit(0);
-		}
+		if (!pid)
+			_exit(run_jobs(&benches[i], rounds, times, jobs));
 		if (pid < 0 || waitpid(pid, &status, 0) != pid)
 			die("fork");
-		if (WIFEXITED(status) && WEXITSTATUS(status))
+		if (status)
 			return 1;	/* it has said why */
-		if (status) {
-			fprintf(stderr, "sys_bench: %s: signal %d\n", benches[i].name,
-				WTERMSIG(status));
-			return 1;
-		}
 	}
 	return 0;
 }
