@@ -233,22 +233,26 @@ ok "bench: nor then" same
 # --- in real time --------------------------------------------------------
 
 # A program that takes NS for each object, a little more in each round, in launch N of it
-# with the Nth ping.
+# with the Nth ping, in the first group that it is asked for.
 fake_program() {
 	local name=$1 ns=$2
 
 	shift 2
 	cat >"$DIR/$name" <<-END
 		#!/bin/bash
-		pings=($*) rounds=3
-		for r; do [ "\$prev" != -r ] || [ "\$r" = 12 ] || [ "\$r" = 25 ] || rounds=\$r; prev=\$r; done
+		pings=($*) rounds=3 group=
+		for r; do
+			[ "\$prev" != -r ] || rounds=\$r
+			[ "\$prev" != -g ] || group=\${r%%,*}
+			prev=\$r
+		done
 		n=\$(cat "$DIR/$name.n" 2>/dev/null || echo 0)
 		echo \$((n + 1)) >"$DIR/$name.n"
 		ping=\${pings[n % \${#pings[@]}]}
 		echo "slab-native: ping \$ping.0 ns"
 		ns=\$(($ns * (ping > 100 ? 4 : 1)))
 		for ((r = 0; r < rounds; r++)); do
-			echo "slab_bench: {\"group\":\"pairs\",\"case\":\"one node\",\"round\":\$r,\"objects\":1000,\"ns\":\$((1000 * ns + 100 * r)),\"counters\":{}}"
+			echo "slab_bench: {\"group\":\"\$group\",\"case\":\"one node\",\"round\":\$r,\"objects\":1000,\"ns\":\$((1000 * ns + 100 * r)),\"counters\":{}}"
 		done
 		echo "ok 1 slab_bench"
 	END
@@ -267,11 +271,15 @@ fake_program slow 200 50 51 52 51
 fake_program fast 100 50 300 50 51
 ok "native: two programs by turns" native --launches 8 base=6.12="$DIR/slow" ours=6.12="$DIR/fast"
 keep_output
-ok "native: prints the table" shown '| one node, near | 200.0 | 100.0 |   0.500 '
+ok "native: prints the table" shown '| one node, near | 200.2 | 100.2 |   0.500 '
 ok "native: and how near the processors were" shown 'Near: a cache line took 51 ns to the other processor'
-ok "native: a launch counts by its fastest round" native_value 'kernels["base"]["ns_per_object"]' 200.0
-ok "native: launches on far processors are apart" native_value 'max(kernels["ours"]["launches"])' 100.0
+ok "native: a launch of two threads counts by the median of its rounds" \
+	native_value 'kernels["base"]["ns_per_object"]' 200.2
+ok "native: launches on far processors are apart" native_value 'max(kernels["ours"]["launches"])' 100.2
 ok "native: and too few of them say nothing" native_value 'list(data["ping_ns"])' "['near']"
+ok "native: one thread" native --groups one_thread base=6.12="$DIR/slow"
+ok "native: a launch of one thread counts by its fastest round" \
+	native_value 'kernels["base"]["ns_per_object"]' 200.0
 fake_program broken 100 50
 sed -i 's/^echo "ok 1/echo "not ok 1/' "$DIR/broken"
 refused "native: a benchmark that fails" 'failed: slab_bench' native --launches 1 base=6.12="$DIR/broken"

@@ -68,6 +68,7 @@ HOST void host_cpu_acquire(unsigned int cpu);
 HOST void host_cpu_release(unsigned int cpu);
 HOST int host_cpu_wanted(unsigned int cpu);
 HOST void host_yield(void);
+HOST void host_nap(void);
 HOST void *host_thread_start(void (*fn)(void *arg), void *arg, int place);
 HOST void host_thread_join(void *thread);
 

@@ -149,7 +149,7 @@ void native_move(unsigned int cpu)
 	enter_cpu(t, cpu);
 }
 
-void native_sleep(void)
+static void sleep_by(void (*host_sleep)(void))
 {
 	struct native_task *t = native_current();
 	unsigned int cpu;
@@ -159,8 +159,18 @@ void native_sleep(void)
 	if (native_chaos && !t->bound)
 		cpu = native_random(nr_cpus);
 	leave_cpu(t);
-	host_yield();
+	host_sleep();
 	enter_cpu(t, cpu);
+}
+
+void native_sleep(void)
+{
+	sleep_by(host_yield);
+}
+
+void native_sleep_long(void)
+{
+	sleep_by(host_nap);
 }
 
 void native_safe_point(void)

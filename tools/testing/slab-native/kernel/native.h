@@ -42,6 +42,7 @@ void native_task_join(struct native_task *t);
 
 /* The caller may be on another CPU afterwards. */
 void native_sleep(void);
+void native_sleep_long(void);
 /* The caller is in no critical section of any kind: others may use the CPU. */
 void native_safe_point(void);
 void native_move(unsigned int cpu);

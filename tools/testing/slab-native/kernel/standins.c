@@ -386,9 +386,17 @@ void complete_all(struct completion *x)
 
 void wait_for_completion(struct completion *x)
 {
-	/* Pairs with complete(). */
+	unsigned int polls = 0;
+
+	/*
+	 * Pairs with complete(). Who waits for others to do their work does not
+	 * take turns with them, on what may be their processor.
+	 */
 	while (!smp_load_acquire(&x->done))
-		native_sleep();
+		if (polls++ < 100)
+			native_sleep();
+		else
+			native_sleep_long();
 	if (x->done == 1)
 		x->done = 0;
 }

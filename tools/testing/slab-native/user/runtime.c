@@ -157,6 +157,11 @@ void host_yield(void)
 	sched_yield();
 }
 
+void host_nap(void)
+{
+	usleep(50);
+}
+
 /*
  * Threads, on the processors that the program may use, in turn
  */
