@@ -16,8 +16,8 @@ struct kmem_cache;
 
 /**
  * struct slab_sheaf - an array of pointers to free objects of one cache
- * @barn_list: Links the sheaf into a list while it is in a barn, or on its way
- *	       to be flushed.
+ * @barn_list: Links the sheaf into a list while it is in a barn, on its way to be
+ *	       flushed, or collects for kfree_rcu().
  * @rcu_head: For a sheaf that waits for a grace period.
  * @reserves: For a prefilled sheaf: there may be objects in it that came from
  *	      the memory reserves.

@@ -75,7 +75,8 @@
  * @sheaves: What the caches have as rcu_free on this CPU, by barn_list.
  * @nr: How many there are.
  * @cpu: The CPU.
- * @drain: Gives all of them to RCU. Pending whenever there are any.
+ * @drain: Gives all of them to RCU. Pending or running whenever there are any, but
+ *	   for a CPU that is offline and not cleaned up after yet.
  * @flush: Does the same for the barrier, which would miss what it waits for if
  *	   others could queue @drain anew meanwhile.
  */
@@ -259,7 +260,7 @@ static bool kfree_rcu_slow(struct kmem_cache *s, void *object)
 	return true;
 }
 
-/* Sheaves do not take the object, for now. */
+/* Sheaves do not take the object: not now, or not of this cache. */
 static noinline void kfree_rcu_fail(struct kmem_cache *s, struct rcu_head *head,
 				    void *object)
 {
@@ -268,8 +269,9 @@ static noinline void kfree_rcu_fail(struct kmem_cache *s, struct rcu_head *head,
 }
 
 /*
- * What is left to do of kfree_rcu_sheaf(), all of it, with the sheaf lock held:
- * who calls this needs to remember nothing, and saves no registers.
+ * What is left to do of kfree_rcu_sheaf(), all of it: who calls this needs to
+ * remember nothing, and saves no registers. Called with the sheaf lock of this CPU
+ * held, which it releases.
  *
  * Who cannot be preempted may hold a raw spinlock. On PREEMPT_RT these do not
  * get here, elsewhere all locks are spinning ones, and lockdep has to know.
@@ -559,7 +561,7 @@ EXPORT_SYMBOL_IF_KUNIT(kfree_rcu_sheaves_count);
  *
  * Does not wait for anything.
  *
- * Context: Any.
+ * Context: Any in which a task may be woken up: neither NMI nor scheduler.
  */
 void kfree_rcu_sheaves_hurry(void)
 {

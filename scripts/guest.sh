@@ -15,7 +15,8 @@
 #
 # Needs a kernel in build/obj/CONFIG, QEMU, virtme-ng in build/venv. Prints how
 # the guest runs, then COMMAND's output. Fails when COMMAND fails, and when the
-# guest hangs, panics, or leaves a splat in its log: then the splat is shown.
+# guest hangs, panics, or leaves a splat in its log: then the splat is shown. Exits
+# with 3 when it was QEMU itself that crashed.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -156,6 +157,22 @@ splat() {
 	}
 }
 
+# virtme-ng keeps to itself how QEMU ended.
+wrap_qemu() {
+	mkdir "$TMP/bin"
+	# shellcheck disable=SC2016 # for the wrapper
+	printf '#!/bin/bash\n%q "$@"\nrc=$?\necho $rc >%q\nexit $rc\n' \
+		"$(command -v "$QEMU")" "$TMP/qemu.rc" >"$TMP/bin/$QEMU"
+	chmod +x "$TMP/bin/$QEMU"
+}
+
+# Its signal, if it is one that a program raises by a fault of its own.
+crash_of_qemu() {
+	case $(cat "$TMP/qemu.rc" 2>/dev/null || :) in
+	132 | 134 | 135 | 136 | 139) echo $(($(cat "$TMP/qemu.rc") - 128)) ;;
+	esac
+}
+
 # One line that says what went wrong, after the splat; or nothing.
 verdict() {
 	local rc=$1 what=
@@ -166,6 +183,9 @@ verdict() {
 		what="the guest panicked: $(sed -n 's/.*Kernel panic - not syncing: //p' "$LOG" | head -n 1)"
 	elif [ -n "$(splat 0)" ]; then
 		what="the guest's log has a splat"
+	elif [ ! -s "$TMP/rc" ] && [ -n "$(crash_of_qemu)" ]; then
+		echo "error: QEMU itself died by signal $(crash_of_qemu), see $(rel "$LOG")" >&2
+		exit 3
 	elif [ ! -s "$TMP/rc" ]; then
 		what="the guest ended before its command did"
 	elif [ "$(cat "$TMP/rc")" != 0 ]; then
@@ -191,8 +211,9 @@ LOG=$LOGS/$NAME.log
 mkdir -p "$LOGS"
 accel
 vng_args
-# virtme-ng calls its own commands by name
-export PATH=$BUILD/venv/bin:$PATH
+# virtme-ng calls its own commands and QEMU by name
+wrap_qemu
+export PATH=$TMP/bin:$BUILD/venv/bin:$PATH
 
 if [ "$ACCEL" = kvm ]; then HOW="under KVM"; else HOW="under TCG ($WHY)"; fi
 say "booting $CONFIG: $DESC, $HOW"
