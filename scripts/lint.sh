@@ -18,6 +18,7 @@
 
 FOUND=0
 
+# From its input, not at the end of a pipe, which is another process.
 found() {
 	sed 's/^/  | /'
 	FOUND=1
@@ -31,7 +32,7 @@ lint_scripts() {
 	shellcheck -x scripts/*.sh scripts/*/*.sh .ci/run || FOUND=1
 	while IFS= read -r f; do
 		head -n 3 "$f" | grep -q 'SPDX-License-Identifier: ' ||
-			echo "$f: no SPDX-License-Identifier in its first three lines" | found
+			found <<<"$f: no SPDX-License-Identifier in its first three lines"
 	done < <(find Makefile .gitignore .shellcheckrc .ci scripts -type f ! -name '*.pyc')
 }
 
@@ -43,7 +44,7 @@ lint_maintainers() {
 	entry=$(sed -n '/^[A-Z].*[A-Z]$/,$p' "$ROOT/MAINTAINERS")
 	[ -n "$entry" ] || die "MAINTAINERS has no entry"
 	[[ "$(tgit show HEAD:MAINTAINERS)" == *$'\n'"$entry"$'\n\n'* ]] ||
-		echo "MAINTAINERS: the entry is not the one in the tree's MAINTAINERS" | found
+		found <<<"MAINTAINERS: the entry is not the one in the tree's MAINTAINERS"
 }
 
 lint_checkpatch() {
