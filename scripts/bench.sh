@@ -24,6 +24,7 @@
 
 COUNTED=one_thread,bulk,fresh,kmalloc,kfree_rcu
 THREADS=pairs,all_cpus,remote
+OTHERS=syscalls,processes,ublk
 SYSCALLS_TIMES=10000
 PROCESSES=4
 PROCESSES_TIMES=4000
@@ -60,7 +61,7 @@ chosen_groups() {
 
 	if [ -z "${BENCH:-}" ]; then
 		CHOSEN=$COUNTED,$THREADS
-		for g in syscalls processes ublk; do
+		for g in ${OTHERS//,/ }; do
 			if tree_has "${NEEDS[$g]}"; then
 				CHOSEN+=,$g
 			else
@@ -71,8 +72,8 @@ chosen_groups() {
 	fi
 	CHOSEN=${BENCH//[[:space:]]/,}
 	for g in ${CHOSEN//,/ }; do
-		[[ ",$COUNTED,$THREADS,syscalls,processes,ublk," == *",$g,"* ]] ||
-			die "BENCH: no group \`$g', choose among ${COUNTED//,/ } ${THREADS//,/ } syscalls processes ublk"
+		[[ ",$COUNTED,$THREADS,$OTHERS," == *",$g,"* ]] ||
+			die "BENCH: no group \`$g', choose among ${COUNTED//,/ } ${THREADS//,/ } ${OTHERS//,/ }"
 		[ -z "${NEEDS[$g]:-}" ] || tree_has "${NEEDS[$g]}" ||
 			die "BENCH: the tree has no ${NEEDS[$g]}"
 	done
@@ -309,8 +310,8 @@ for config in "${CONFIGS[@]}"; do
 		build "$kernel" "$config"
 	done
 done
-[[ ",$CHOSEN," != *,ublk,* ]] || selftest
-[[ ",$CHOSEN," != *,syscalls,* && ",$CHOSEN," != *,processes,* ]] || sys_bench
+[ -z "$(of ublk)" ] || selftest
+[ -z "$(of syscalls,processes)" ] || sys_bench
 
 for ((round = 0; round < ROUNDS; round++)); do
 	for job in "${JOBLIST[@]}"; do
