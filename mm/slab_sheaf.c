@@ -79,8 +79,8 @@
  * Memory for sheaves comes from kmalloc_nosheaf(), which passes by the sheaves,
  * so that a kmalloc cache may have sheaves that lie in itself.
  *
- * Lock order: slab_mutex, sheaf_works_mutex, pcs->lock, barn->lock. Neither memory is
- * allocated nor are slabs touched under the latter two.
+ * Lock order: slab_mutex, sheaf_works_mutex, pcs->lock, barn->lock. Neither memory
+ * is allocated nor are slabs touched under the latter two.
  */
 
 #include <linux/cpu.h>

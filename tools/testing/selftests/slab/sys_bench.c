@@ -341,8 +341,8 @@ static void run_bench(const struct bench *b, int rounds, unsigned long times,
 static int run_jobs(const struct bench *b, int rounds, unsigned long times,
 		    unsigned int jobs)
 {
-	unsigned int job, left;
-	int status, bad = 0;
+	unsigned int job;
+	int status;
 
 	if (setpgid(0, 0))
 		die("setpgid");
@@ -357,23 +357,20 @@ static int run_jobs(const struct bench *b, int rounds, unsigned long times,
 		if (pid < 0)
 			die("fork");
 	}
-	for (left = jobs; left; left--) {
+	for (job = 0; job < jobs; job++) {
 		if (wait(&status) < 0)
 			die("wait");
+		if (!status)
+			continue;
 		if (WIFSIGNALED(status))
 			fprintf(stderr, "sys_bench: %s: signal %d\n", b->name,
 				WTERMSIG(status));
-		if (!status)
-			continue;
-		bad = 1;
 		/* The others would wait for it. */
-		break;
-	}
-	if (bad) {
 		signal(SIGTERM, SIG_IGN);
 		kill(0, SIGTERM);
+		return 1;
 	}
-	return bad;
+	return 0;
 }
 
 /*
