@@ -31,7 +31,8 @@
  * gives all of them to RCU, full or not: that bounds how long an object waits,
  * to what it was before. kvfree_rcu_barrier() has the same done by a work item
  * of its own, at once, and waits; the shrinker of kfree_rcu() does not wait. A
- * CPU that goes offline leaves its sheaves to the one that cleans up after it.
+ * CPU that goes offline leaves its sheaves to the one that cleans up after it; if
+ * it is stopped before that, to whoever wants to drain them.
  *
  * At any time an object is in the list or known to RCU: a sheaf is taken out of
  * the list and given to call_rcu() under one lock, and the barrier looks into the
@@ -44,7 +45,8 @@
  * barrier takes flush_mutex inside of the lock for CPU hotplug. A work item finds
  * the sheaf in the list first, and must then take pcs->lock of its cache, while
  * the sheaf may become full and go its way. The cache is there still: who destroys
- * it waits for the work items first.
+ * it waits for the work items first. Under any of these locks, call_rcu() may have
+ * debugobjects allocate, from a cache of which nothing is freed by kfree_rcu().
  */
 
 #include <linux/cpu.h>
@@ -75,8 +77,7 @@
  * @sheaves: What the caches have as rcu_free on this CPU, by barn_list.
  * @nr: How many there are.
  * @cpu: The CPU.
- * @drain: Gives all of them to RCU. Pending or running whenever there are any, but
- *	   for a CPU that is offline and not cleaned up after yet.
+ * @drain: Gives all of them to RCU. Pending or running whenever there are any.
  * @flush: Does the same for the barrier, which would miss what it waits for if
  *	   others could queue @drain anew meanwhile.
  */
@@ -196,15 +197,21 @@ static void add_to_list(struct rcu_sheaves *rs, struct slab_sheaf *sheaf)
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
 }
 
+static void __give_to_rcu(struct rcu_sheaves *rs, struct slab_sheaf *sheaf)
+{
+	lockdep_assert_held(&rs->lock);
+	list_del(&sheaf->barn_list);
+	WRITE_ONCE(rs->nr, rs->nr - 1);
+	this_cpu_inc(rcu_sheaves_given);
+	call_rcu_hurry(&sheaf->rcu_head, rcu_sheaf_is_back);
+}
+
 static void give_to_rcu(struct rcu_sheaves *rs, struct slab_sheaf *sheaf)
 {
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&rs->lock, flags);
-	list_del(&sheaf->barn_list);
-	WRITE_ONCE(rs->nr, rs->nr - 1);
-	this_cpu_inc(rcu_sheaves_given);
-	call_rcu_hurry(&sheaf->rcu_head, rcu_sheaf_is_back);
+	__give_to_rcu(rs, sheaf);
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
 }
 
@@ -371,7 +378,7 @@ static struct kmem_cache *first_in_list(struct rcu_sheaves *rs)
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
 	/*
 	 * The sheaf may become full and be gone now. The cache is there: who
-	 * destroys it waits for this work item.
+	 * destroys it waits for this work item, or for flush_mutex.
 	 */
 	return s;
 }
@@ -408,10 +415,46 @@ static bool drain_list(struct rcu_sheaves *rs)
 	return true;
 }
 
+/**
+ * kfree_rcu_cpu_dead - let the objects go that an offline CPU was to free
+ * @s: The cache.
+ * @cpu: The CPU.
+ *
+ * Context: Task, with the lock for CPU hotplug held. The CPU is dead.
+ */
+void kfree_rcu_cpu_dead(struct kmem_cache *s, unsigned int cpu)
+{
+	struct slub_percpu_sheaves *pcs = per_cpu_ptr(s->cpu_sheaves, cpu);
+	struct rcu_sheaves *rs = per_cpu_ptr(&rcu_sheaves, cpu);
+	struct slab_sheaf *sheaf;
+	unsigned long flags;
+
+	/* Those who do this may be several: what is in the list is rcu_free. */
+	raw_spin_lock_irqsave(&rs->lock, flags);
+	sheaf = pcs->rcu_free;
+	pcs->rcu_free = NULL;
+	if (sheaf)
+		__give_to_rcu(rs, sheaf);
+	raw_spin_unlock_irqrestore(&rs->lock, flags);
+}
+
 /*
- * This is not the CPU of the list: that one goes offline, or it has come back.
- * Either the list will be emptied, or its CPU can do it. Not before a jiffy has
- * passed: a work item that is queued while it runs stays on the CPU it runs on.
+ * The same for all caches, if the CPU was stopped on its way offline (see
+ * hotplug/target in sysfs) and nobody has cleaned up after it.
+ */
+static void drain_dead(struct rcu_sheaves *rs)
+{
+	unsigned int nr = READ_ONCE(rs->nr);
+	struct kmem_cache *s;
+
+	while (nr-- && (s = first_in_list(rs)))
+		kfree_rcu_cpu_dead(s, rs->cpu);
+}
+
+/*
+ * This is not the CPU of the list: that one goes offline, or is, or has come back
+ * and can do it itself. Not before a jiffy has passed: a work item that is queued
+ * while it runs stays on the CPU it runs on.
  */
 static void drain_there(struct rcu_sheaves *rs)
 {
@@ -423,6 +466,8 @@ static void drain_there(struct rcu_sheaves *rs)
 	if (cpu_online(rs->cpu))
 		queue_delayed_work_on(rs->cpu, rcu_sheaf_workqueue, &rs->drain,
 				      1);
+	else
+		drain_dead(rs);
 	cpus_read_unlock();
 }
 
@@ -439,24 +484,6 @@ static void drain_fn(struct work_struct *work)
 static void flush_fn(struct work_struct *work)
 {
 	drain_list(container_of(work, struct rcu_sheaves, flush));
-}
-
-/**
- * kfree_rcu_cpu_dead - let the objects go that an offline CPU was to free
- * @s: The cache.
- * @cpu: The CPU.
- *
- * Context: Task. The CPU is dead.
- */
-void kfree_rcu_cpu_dead(struct kmem_cache *s, unsigned int cpu)
-{
-	struct slub_percpu_sheaves *pcs = per_cpu_ptr(s->cpu_sheaves, cpu);
-	struct slab_sheaf *sheaf = pcs->rcu_free;
-
-	if (!sheaf)
-		return;
-	pcs->rcu_free = NULL;
-	give_to_rcu(per_cpu_ptr(&rcu_sheaves, cpu), sheaf);
 }
 
 static bool list_has_any(struct rcu_sheaves *rs)
@@ -506,11 +533,15 @@ void kfree_rcu_sheaves_barrier_cpuslocked(void)
 		return;
 
 	mutex_lock(&flush_mutex);
-	for_each_online_cpu(cpu) {
+	for_each_possible_cpu(cpu) {
 		struct rcu_sheaves *rs = per_cpu_ptr(&rcu_sheaves, cpu);
 
-		if (list_has_any(rs))
+		if (!list_has_any(rs))
+			continue;
+		if (cpu_online(cpu))
 			queue_work_on(cpu, rcu_sheaf_workqueue, &rs->flush);
+		else
+			drain_dead(rs);
 	}
 	for_each_online_cpu(cpu)
 		flush_work(&per_cpu(rcu_sheaves, cpu).flush);

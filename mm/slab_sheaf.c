@@ -80,7 +80,8 @@
  * so that a kmalloc cache may have sheaves that lie in itself.
  *
  * Lock order: slab_mutex, sheaf_works_mutex, pcs->lock, barn->lock. Neither memory
- * is allocated nor are slabs touched under the latter two.
+ * is allocated nor are slabs touched under the latter two; but see mm/slab_rcu.c for
+ * debugobjects.
  */
 
 #include <linux/cpu.h>
@@ -928,12 +929,15 @@ static bool node_has_online_cpu(int node)
  * @s: The cache.
  * @cpu: The CPU.
  *
- * Context: Task. The CPU is dead, so its lock means nothing, and is free.
+ * Context: Task, with the lock for CPU hotplug held; if not for writing, with
+ *	    sheaf_works_mutex. The CPU is dead, so its lock means nothing, and is
+ *	    free.
  */
 void sheaves_cpu_dead(struct kmem_cache *s, unsigned int cpu)
 {
 	struct slub_percpu_sheaves *pcs = per_cpu_ptr(s->cpu_sheaves, cpu);
 	int node = cpu_to_node(cpu);
+	struct node_barn *barn = NULL;
 
 	release_sheaf(s, pcs->main);
 	release_sheaf(s, pcs->spare);
@@ -943,9 +947,10 @@ void sheaves_cpu_dead(struct kmem_cache *s, unsigned int cpu)
 	pcs->remote = NULL;
 
 	/* A barn that no CPU would look into any more is emptied as well. */
-	if (s->barns && node != NUMA_NO_NODE && s->barns[node] &&
-	    !node_has_online_cpu(node))
-		flush_barn(s, s->barns[node]);
+	if (s->barns && node != NUMA_NO_NODE)
+		barn = READ_ONCE(s->barns[node]);
+	if (barn && !node_has_online_cpu(node))
+		flush_barn(s, barn);
 }
 
 static void flush_this_cpu(struct kmem_cache *s)
@@ -968,25 +973,32 @@ static void flush_this_cpu(struct kmem_cache *s)
 	release_sheaf(s, remote);
 }
 
-static unsigned long count_this_cpu(struct kmem_cache *s)
+static unsigned long count_cpu(struct slub_percpu_sheaves *pcs)
 {
-	struct slub_percpu_sheaves *pcs;
-	unsigned long nr;
+	unsigned long nr = pcs->main->size;
 
-	local_lock(&s->cpu_sheaves->lock);
-	pcs = this_cpu_ptr(s->cpu_sheaves);
-	nr = pcs->main->size;
 	if (pcs->spare)
 		nr += pcs->spare->size;
 	if (pcs->remote)
 		nr += pcs->remote->size;
+	return nr;
+}
+
+static unsigned long count_this_cpu(struct kmem_cache *s)
+{
+	unsigned long nr;
+
+	local_lock(&s->cpu_sheaves->lock);
+	nr = count_cpu(this_cpu_ptr(s->cpu_sheaves));
 	local_unlock(&s->cpu_sheaves->lock);
 	return nr;
 }
 
 /*
- * Only a CPU itself can look at its sheaves, so whatever is to be done with
- * those of all CPUs is done by work items.
+ * Only a CPU itself can look at its sheaves while it is online, so whatever is to
+ * be done with those of all CPUs is done by work items. These need a CPU that has
+ * its workqueues, which is any that is online, but if somebody stopped it between
+ * the two (hotplug/target in sysfs).
  */
 struct sheaf_work {
 	struct work_struct work;
@@ -1020,8 +1032,33 @@ static bool cpu_has_sheaves(struct kmem_cache *s, unsigned int cpu)
 }
 
 /*
- * Flush the sheaves of all online CPUs, or else count the objects in them. The
- * caller holds the lock for CPU hotplug; other CPUs have no sheaves.
+ * A CPU that is offline has sheaves only if it was stopped on its way there, before
+ * sheaves_cpu_dead() was called. It stays where it is, for the lock for CPU hotplug
+ * is held.
+ */
+static unsigned long visit_dead_cpu(struct kmem_cache *s, unsigned int cpu,
+				    bool flush)
+{
+	if (!flush)
+		return count_cpu(per_cpu_ptr(s->cpu_sheaves, cpu));
+	sheaves_cpu_dead(s, cpu);
+	return 0;
+}
+
+static bool queue_sheaf_work(struct kmem_cache *s, unsigned int cpu, bool flush)
+{
+	struct sheaf_work *w = &per_cpu(sheaf_works, cpu);
+
+	INIT_WORK(&w->work, sheaf_work_fn);
+	w->s = s;
+	w->flush = flush;
+	w->nr_objects = 0;
+	return queue_work_on(cpu, sheaf_workqueue, &w->work);
+}
+
+/*
+ * Flush the sheaves of all CPUs, or else count the objects in them. The caller
+ * holds the lock for CPU hotplug.
  */
 static unsigned long visit_cpus(struct kmem_cache *s, bool flush)
 {
@@ -1032,16 +1069,15 @@ static unsigned long visit_cpus(struct kmem_cache *s, bool flush)
 	lockdep_assert_cpus_held();
 
 	mutex_lock(&sheaf_works_mutex);
-	for_each_online_cpu(cpu) {
+	for_each_possible_cpu(cpu) {
 		w = &per_cpu(sheaf_works, cpu);
-		w->queued = cpu_has_sheaves(s, cpu);
-		if (!w->queued)
+		w->queued = false;
+		if (!cpu_has_sheaves(s, cpu))
 			continue;
-		INIT_WORK(&w->work, sheaf_work_fn);
-		w->s = s;
-		w->flush = flush;
-		w->nr_objects = 0;
-		queue_work_on(cpu, sheaf_workqueue, &w->work);
+		if (cpu_online(cpu))
+			w->queued = queue_sheaf_work(s, cpu, flush);
+		else
+			nr_objects += visit_dead_cpu(s, cpu, flush);
 	}
 	for_each_online_cpu(cpu) {
 		w = &per_cpu(sheaf_works, cpu);

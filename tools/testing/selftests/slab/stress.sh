@@ -247,7 +247,12 @@ slab_is_back() {
 log_is_clean() {
 	local bad
 
-	bad=$(dmesg | sed -n "/$MARK/,\$p" | grep -E -A 30 "$WRONG" | head -n 60)
+	bad=$(dmesg | sed -n "/$MARK/,\$p")
+	[ -n "$bad" ] || {
+		msg "the log does not reach back to the beginning of the test"
+		return 1
+	}
+	bad=$(grep -E -A 30 "$WRONG" <<<"$bad" | head -n 60)
 	[ -z "$bad" ] && return
 	while IFS= read -r line; do
 		msg "$line"

@@ -337,6 +337,14 @@ static void run_bench(const struct bench *b, int rounds, unsigned long times,
 	}
 }
 
+/* Without one of them, the others would wait at the barrier for ever. */
+static int end_jobs(void)
+{
+	signal(SIGTERM, SIG_IGN);
+	kill(0, SIGTERM);
+	return 1;
+}
+
 /* In a process group of its own. Returns its exit status. */
 static int run_jobs(const struct bench *b, int rounds, unsigned long times,
 		    unsigned int jobs)
@@ -354,8 +362,10 @@ static int run_jobs(const struct bench *b, int rounds, unsigned long times,
 			run_bench(b, rounds, times, job, jobs);
 			_exit(0);
 		}
-		if (pid < 0)
-			die("fork");
+		if (pid < 0) {
+			fprintf(stderr, "sys_bench: fork: %s\n", strerror(errno));
+			return end_jobs();
+		}
 	}
 	for (job = 0; job < jobs; job++) {
 		if (wait(&status) < 0)
@@ -365,10 +375,7 @@ static int run_jobs(const struct bench *b, int rounds, unsigned long times,
 		if (WIFSIGNALED(status))
 			fprintf(stderr, "sys_bench: %s: signal %d\n", b->name,
 				WTERMSIG(status));
-		/* The others would wait for it. */
-		signal(SIGTERM, SIG_IGN);
-		kill(0, SIGTERM);
-		return 1;
+		return end_jobs();
 	}
 	return 0;
 }

@@ -1,0 +1,164 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# A CPU that stops on its way offline, right before the allocator cleans up after it
+# (hotplug/target in sysfs, CONFIG_CPU_HOTPLUG_STATE_CONTROL): what is in its sheaves
+# can be counted, shrunk, and destroyed with the cache, kfree_rcu() included.
+
+. "$(dirname "$0")/functions.sh"
+
+MODULE=test_slab_rcu
+CACHE=test_slab_unload
+CPUS=/sys/devices/system/cpu
+OBJECTS=100			# freed on each CPU, more than fill a sheaf
+CPU=
+STATE=				# to stop at
+
+cleanup() {
+	[ -z "$CPU" ] || all_the_way || all_the_way || msg "CPU $CPU is not online again"
+	[ ! -d "/sys/module/$MODULE" ] || rmmod "$MODULE"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+# The last state before the clean-up, and the last of all, which is online. From others
+# a CPU may not come back: RCU sets up before some of them what it needs.
+find_states() {
+	local number name last=
+
+	while IFS=': ' read -r number name; do
+		[ "$last" != slub:dead ] || STATE=$number
+		ONLINE=$number last=$name
+	done <"$CPUS/hotplug/states"
+	[ -n "$STATE" ]
+}
+
+# cpu*/online does not tell: it is about what was written there.
+is_at() {
+	local state
+
+	read -r state <"$CPUS/cpu$1/hotplug/state"
+	[ "$state" -eq "$2" ]
+}
+
+# The last of those that can go offline, as a number.
+find_cpu() {
+	local file
+
+	for file in "$CPUS"/cpu[0-9]*/online; do
+		[ -w "$file" ] || continue
+		file=${file%/online}
+		! is_at "${file#"$CPUS"/cpu}" "$ONLINE" || CPU=${file#"$CPUS"/cpu}
+	done
+	[ -n "$CPU" ]
+}
+
+# Where the kernel gives no leave to stop, the number is invalid.
+stop() { echo "$STATE" >"$CPUS/cpu$CPU/hotplug/target" && is_at "$CPU" "$STATE"; }
+
+all_the_way() {
+	is_at "$CPU" "$ONLINE" && return
+	echo "$ONLINE" >"$CPUS/cpu$CPU/hotplug/target" && is_at "$CPU" "$ONLINE"
+}
+
+# sees FILE NUMBER: of the cache.
+sees() {
+	total "$CACHE" "$1"
+	[ "$VALUE" -eq "$2" ] && return
+	msg "$CACHE/$1 is $VALUE, expected $2"
+	return 1
+}
+
+# So that there is something in the sheaves of the CPU, all kinds of them.
+load_and_stop() {
+	insmod "$KO" objects=$OBJECTS || return
+	parse_counter "$SLAB/$CACHE/free_rcu_sheaf"
+	[ "${COUNTER[C$CPU]:-0}" -eq $OBJECTS ] && stop && return
+	msg "$CACHE/free_rcu_sheaf is ${COUNTER[C$CPU]:-0} for CPU $CPU, expected $OBJECTS"
+	return 1
+}
+
+unload() {
+	local mark="slab_hotplug $RANDOM.$$ unloads" log
+
+	[ -d "/sys/module/$MODULE" ] || return
+	echo "$mark" >/dev/kmsg
+	rmmod "$MODULE" || return
+	log=$(dmesg | sed -n "/$mark/,\$p" |
+		grep -E "$mark|WARNING:|BUG|Objects remaining|still has objects")
+	# The mark must be there, and nothing else.
+	[[ $log = *"$mark" ]] && return
+	msg "the log: ${log//$'\n'/$'\n# '}"
+	return 1
+}
+
+# All objects are free, so what is left is in sheaves.
+shrinks() {
+	local ok=
+
+	load_and_stop && echo 1 >"$SLAB/$CACHE/shrink" &&
+		sees sheaf_objects 0 && sees objects 0 && sees slabs 0 && ok=1
+	all_the_way && unload && [ -n "$ok" ]
+}
+
+# Once what waited for a grace period is freed, which is soon after it has waited for
+# 5 s, whatever is not in a sheaf of an online CPU, or a barn, is in one of the dead CPU.
+all_counted() {
+	local i all
+
+	for ((i = 0; i < 30; i++)); do
+		sleep 1
+		total "$CACHE" objects
+		all=$VALUE
+		total "$CACHE" sheaf_objects
+		[ "$all" -gt 0 ] && [ "$VALUE" -eq "$all" ] && return
+	done
+	msg "$CACHE/sheaf_objects is $VALUE, expected $all"
+	return 1
+}
+
+counts() {
+	local ok=
+
+	load_and_stop && all_counted && ok=1
+	all_the_way && unload && [ -n "$ok" ]
+}
+
+goes_with_module() {
+	local ok=
+
+	load_and_stop && unload && ok=1
+	all_the_way && [ -n "$ok" ] && return
+	unload
+	return 1
+}
+
+comes_back() {
+	local ok=
+
+	load_and_stop && ok=1
+	all_the_way && unload && [ -n "$ok" ]
+}
+
+# -------------------------------------------------------------------------
+
+ktap_print_header
+need_root
+need_stats
+need_module
+total kmalloc-64 sheaf_capacity
+[ "${VALUE:-0}" -gt 0 ] || skip_all "no sheaves"
+find_states || skip_all "no slub:dead, or nothing after it, in $CPUS/hotplug/states"
+find_cpu || skip_all "no CPU can go offline"
+if ! ERROR=$(stop 2>&1); then
+	[[ $ERROR != *"Invalid argument" ]] || skip_all "needs CONFIG_CPU_HOTPLUG_STATE_CONTROL"
+	ktap_exit_fail_msg "CPU $CPU does not stop at state $STATE: $ERROR"
+fi
+all_the_way || ktap_exit_fail_msg "CPU $CPU does not come back from state $STATE"
+ktap_set_plan 4
+msg "CPU $CPU stops at $STATE of $CPUS/hotplug/states"
+verdict "objects in the sheaves of a dead CPU are counted" counts
+verdict "shrink takes them" shrinks
+verdict "the cache goes with its module" goes_with_module
+verdict "the CPU comes back, and the cache goes with its module" comes_back
+ktap_finished
