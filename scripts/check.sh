@@ -141,6 +141,7 @@ boots_guest() {
 	boot guest capacity-0 APPEND=slab_sheaf_capacity=0
 	maple_tests guest
 	tap guest-tests guest.sh
+	tap report-tests reports.sh
 	tap module-tests module.sh
 	selftest 1cpu
 	selftest 4cpu
