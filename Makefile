@@ -51,8 +51,8 @@ bench: benchdeps tree ## measure against plain 6.12; PEER=7.2 against mainline t
 bench-native: benchdeps tree ## the same in real time: the allocators' objects in user space (PEER=, ROUNDS=, BENCH=)
 	@$(S)/bench-native.sh
 
-bisect: tree ## build, boot and KUnit-test every commit of the series
-	@$(S)/bisect.sh
+bisect: tree ## build, boot and KUnit-test every commit of the series, or those of COMMITS=
+	@$(S)/bisect.sh $(COMMITS)
 
 lint: checkdeps tree ## checkpatch, W=1, sparse, shellcheck
 	@$(S)/lint.sh

@@ -573,13 +573,24 @@ void sheaf_report_double_free(struct slab_sheaf *sheaf, void *object)
 	WARN(1, "%s: object %p is freed twice\n", sheaf->cache->name, object);
 }
 
+/* As sheaf_push() does, but the size is not stored and loaded for each of them. */
 static void push_objects(struct slab_sheaf *sheaf, void **p, unsigned int nr)
 {
+	void **top = sheaf->objects + sheaf->size;
 #ifdef CONFIG_SLAB_FREELIST_HARDENED
-	while (nr--)
-		sheaf_push(sheaf, *p++);
+	void *last = top[-1];
+
+	for (; nr; nr--, p++) {
+		if (unlikely(*p == last)) {
+			sheaf_report_double_free(sheaf, *p);
+			continue;
+		}
+		last = *p;
+		*top++ = last;
+	}
+	sheaf->size = top - sheaf->objects;
 #else
-	memcpy(sheaf->objects + sheaf->size, p, nr * sizeof(*p));
+	memcpy(top, p, nr * sizeof(*p));
 	sheaf->size += nr;
 #endif
 }

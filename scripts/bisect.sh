@@ -5,6 +5,8 @@
 # work tree; a warning that the base has not, fails the commit. Starts with the
 # base. Needs what the kernel and the guest need; prints a line per commit and
 # ends with `N passed, N failed'.
+#
+#   bisect.sh [COMMIT...]   only these, besides the base
 
 . "$(dirname "$0")/lib.sh"
 
@@ -14,6 +16,11 @@ base_log=$OUT/side/logs/base.log
 passed=0 failed=0 n=0
 
 mapfile -t commits < <(tgit rev-list --reverse base..refs/sheaves/laid)
+for c; do
+	[[ " ${commits[*]} " = *" $(tgit rev-parse -q --verify "$c^{commit}" || :) "* ]] ||
+		die "$c is no commit of the series, see: git -C $(rel "$TREE") log base.."
+done
+[ $# -eq 0 ] || mapfile -t commits < <(tgit rev-list --no-walk=unsorted "$@")
 
 # The steps of one commit; the first that fails says why.
 try() {

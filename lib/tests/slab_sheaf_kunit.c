@@ -491,7 +491,7 @@ static void double_free_is_ignored(struct kunit *test)
 		kunit_skip(test, "needs CONFIG_SLAB_FREELIST_HARDENED");
 	if (IS_ENABLED(CONFIG_KASAN))
 		kunit_skip(test, "KASAN finds it out before");
-	hold_and_drain(test, 1);
+	hold_and_drain(test, 2);
 	obj = let_go(st);
 	kmem_cache_free(st->cache, obj);
 	kmem_cache_free(st->cache, obj);
@@ -500,6 +500,11 @@ static void double_free_is_ignored(struct kunit *test)
 	p[1] = obj;
 	kmem_cache_free_bulk(st->cache, 2, p);
 	expect_cached(test, 1);
+	obj = let_go(st);
+	p[0] = obj;
+	p[1] = obj;
+	kmem_cache_free_bulk(st->cache, 2, p);
+	expect_cached(test, 2);
 	grab(test, 2);
 	KUNIT_EXPECT_PTR_NE(test, st->held, st->held->next);
 }
