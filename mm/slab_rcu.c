@@ -186,7 +186,7 @@ static void rcu_sheaf_is_back(struct rcu_head *head)
  * Before the grace period
  */
 
-/* The list of a CPU, which is this one, or dead. */
+/* The list of this CPU. */
 static void add_to_list(struct rcu_sheaves *rs, struct slab_sheaf *sheaf)
 {
 	unsigned long flags;
@@ -197,6 +197,7 @@ static void add_to_list(struct rcu_sheaves *rs, struct slab_sheaf *sheaf)
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
 }
 
+/* Of this CPU, or a dead one. */
 static void __give_to_rcu(struct rcu_sheaves *rs, struct slab_sheaf *sheaf)
 {
 	lockdep_assert_held(&rs->lock);
@@ -480,7 +481,11 @@ static void drain_fn(struct work_struct *work)
 		drain_there(rs);
 }
 
-/* For the barrier, with CPU hotplug locked out: this is the CPU of the list. */
+/*
+ * For the barrier, with CPU hotplug locked out: this is the CPU of the list. It is
+ * not if somebody stopped that one where it is online, but has no workqueues, as
+ * only hotplug/target in sysfs can: then its sheaves have to wait.
+ */
 static void flush_fn(struct work_struct *work)
 {
 	drain_list(container_of(work, struct rcu_sheaves, flush));

@@ -88,14 +88,14 @@ boot() {
 
 # selftest TOPOLOGY: the kselftests, each of which is a check.
 selftest() {
-	local log=$DIR/selftest-$1.log t0=$SECONDS good bad
+	local log=$DIR/selftest-$1.log t0=$SECONDS good bad rc=0
 
-	TOPOLOGY=$1 "$SCRIPTS/selftest.sh" >"$log" 2>&1 </dev/null || :
+	TOPOLOGY=$1 "$SCRIPTS/selftest.sh" >"$log" 2>&1 </dev/null || rc=$?
 	good=$(grep -cE '^\[ *[0-9:]+\] ok  ' "$log" || :)
 	bad=$(grep -cE '^\[ *[0-9:]+\] FAILED ' "$log" || :)
 	results "$good" ok
 	results "$bad" failed
-	if [ "$bad" -eq 0 ] && [ "$good" -eq 4 ] && ! grep -q '^error:' "$log"; then
+	if [ "$bad" -eq 0 ] && [ "$good" -gt 0 ] && [ $rc -eq 0 ]; then
 		say "ok      selftests $1: $good tests ($((SECONDS - t0)) s)"
 	else
 		[ "$bad" -gt 0 ] || result failed

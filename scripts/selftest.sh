@@ -5,8 +5,7 @@
 # built guest kernel, and run them in it, installed as they are for any machine, on
 # each topology, or on the one that TOPOLOGY= names.
 #
-#   selftest.sh [TEST...]       sysfs.sh, prefill.sh, ublk_null.sh, hotplug.sh,
-#                               stress.sh: these only
+#   selftest.sh [TEST...]       these only, such as stress.sh
 #
 #   STRESS_SECS=N chooses how long stress.sh takes on each machine; APPEND= adds to
 #   the kernel command line; SELFTESTS=DIR takes the tests from another directory
@@ -107,7 +106,9 @@ need_tool make gcc rsync fio
 [ -e /usr/include/liburing.h ] || die "liburing-dev is not installed, run: make deps"
 
 tests=("$@")
-[ $# -gt 0 ] || tests=(sysfs.sh prefill.sh ublk_null.sh hotplug.sh stress.sh)
+[ $# -gt 0 ] || read -r -a tests < <(
+	sed -n 's/^TEST_PROGS := //p' "${SELFTESTS:-$TREE/tools/testing/selftests/slab}/Makefile"
+) || die "there is no TEST_PROGS in the tests' Makefile"
 mkdir -p "$LOGS"
 lock obj-guest
 stage
