@@ -43,6 +43,7 @@ done
 
 cleanup() {
 	end_hog
+	give_time_back
 	trace_end
 	[ -z "$OTHER" ] || echo 1 >"$CPUS/cpu$OTHER/online"
 	[ ! -d /sys/module/test_slab_rcu ] || rmmod test_slab_rcu
@@ -97,7 +98,8 @@ on_isolated() { taskset -c "$CPU" bash -c "$1"; }
 
 # --- the hog -------------------------------------------------------------
 
-# Real-time tasks get all of the time, or there is no hog.
+# Real-time tasks get all of the time, or there is no hog. Once for all hogs: the
+# scheduler warns if a server's time changes while it has something to do.
 give_all_time() {
 	read -r OLD_RUNTIME <$RUNTIME
 	echo -1 >$RUNTIME || return
@@ -111,9 +113,14 @@ give_all_time() {
 	echo 0 >"$SERVER"
 }
 
+# The server first, or together they would have more than there is.
+give_time_back() {
+	[ -z "$OLD_SERVER" ] || { sleep 1; echo "$OLD_SERVER" >"$SERVER"; }
+	[ -z "$OLD_RUNTIME" ] || echo "$OLD_RUNTIME" >$RUNTIME
+}
+
 # A loop in a shell does without the kernel. Does not start if its CPU is still busy.
 start_hog() {
-	give_all_time || return
 	taskset -c "$CPU" chrt -f $PRIORITY bash -c 'while :; do :; done' &
 	HOG=$!
 	# until then it is some other task
@@ -127,8 +134,6 @@ end_hog() {
 	kill -9 "$HOG" 2>/dev/null
 	wait "$HOG" 2>/dev/null
 	HOG=
-	[ -z "$OLD_RUNTIME" ] || echo "$OLD_RUNTIME" >$RUNTIME
-	[ -z "$SERVER" ] || echo "$OLD_SERVER" >"$SERVER"
 }
 
 # hogged: a work item does not run on the CPU. The module says ETIME.
@@ -349,6 +354,7 @@ barrier
 verdict "idle: kfree_rcu() brings nothing to the CPU" idle
 verdict "idle: objects that it gave to kfree_rcu() are freed" all_freed
 
+give_all_time || ktap_exit_fail_msg "cannot give all time to real-time tasks"
 begin_watch
 use_caches_and_start_hog || ktap_exit_fail_msg "no hog on CPU $CPU"
 verdict "the hog keeps work items from running" hogged
