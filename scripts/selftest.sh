@@ -19,7 +19,7 @@
 
 . "$(dirname "$0")/lib.sh"
 
-ISOLATED_TESTS="sysfs.sh hotplug.sh isolated.sh stress.sh"
+ISOLATED_TESTS="sysfs.sh hotplug.sh isolated.sh"
 ISOLATION="isolcpus=3 nohz_full=3 rcu_nocbs=3"
 FAILED=0
 

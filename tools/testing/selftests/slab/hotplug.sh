@@ -88,7 +88,7 @@ sees() {
 
 # So that there is something in the sheaves of the CPU, all kinds of them.
 load_and_stop() {
-	insmod "$KO" objects=$OBJECTS || return
+	insmod "$KO" objects=$OBJECTS isolated=0 || return
 	parse_counter "$SLAB/$CACHE/free_rcu_sheaf"
 	[ "${COUNTER[C$CPU]:-0}" -eq $OBJECTS ] && stop && return
 	msg "$CACHE/free_rcu_sheaf is ${COUNTER[C$CPU]:-0} for CPU $CPU, expected $OBJECTS"

@@ -119,15 +119,31 @@ give_time_back() {
 	[ -z "$OLD_RUNTIME" ] || echo "$OLD_RUNTIME" >$RUNTIME
 }
 
-# A loop in a shell does without the kernel. Does not start if its CPU is still busy.
-start_hog() {
-	taskset -c "$CPU" chrt -f $PRIORITY bash -c 'while :; do :; done' &
+# state PID: that of a process, as a letter, in VALUE.
+state() {
+	VALUE=
+	[ ! -e "/proc/$1/stat" ] || read -r _ _ VALUE _ <"/proc/$1/stat"
+}
+
+# A loop in a shell does without the kernel. It stops before it begins, so that it
+# takes no time to let it go.
+prepare_hog() {
+	local i
+
+	# shellcheck disable=SC2016 # for the inner shell
+	taskset -c "$CPU" chrt -f $PRIORITY bash -c 'kill -STOP $$; while :; do :; done' &
 	HOG=$!
-	# until then it is some other task
-	while [ -d "/proc/$HOG" ] && [[ $(chrt -p $HOG 2>/dev/null) != *SCHED_FIFO* ]]; do
+	for ((i = 0; i < 10 * LIMIT; i++)); do
+		state $HOG
+		[ "$VALUE" != T ] || return 0
 		sleep 0.1
 	done
+	return 1
 }
+
+let_hog_go() { kill -CONT "$HOG"; }
+
+start_hog() { prepare_hog && let_hog_go; }
 
 end_hog() {
 	[ -n "$HOG" ] || return 0
@@ -312,14 +328,14 @@ idle() {
 	works && use_caches && sleep $IDLE && sees_knocks && collect && undisturbed
 }
 
-# Whatever it has freed must not be gone before there is a hog: some seconds, but on a
-# slow machine they may be short.
+# Whatever it has freed must not be gone before there is a hog: some seconds.
 use_caches_and_start_hog() {
 	local i
 
-	for ((i = 0; i < 5; i++)); do
-		use_caches || return
-		start_hog
+	for ((i = 0; i < 3; i++)); do
+		if ! prepare_hog || ! use_caches || ! let_hog_go; then
+			return 1
+		fi
 		in_use
 		[ "$VALUE" -eq 0 ] || return 0
 		end_hog
