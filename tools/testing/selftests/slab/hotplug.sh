@@ -109,15 +109,6 @@ unload() {
 	return 1
 }
 
-# All objects are free, so what is left is in sheaves.
-shrinks() {
-	local ok=
-
-	load_and_stop && echo 1 >"$SLAB/$CACHE/shrink" &&
-		sees sheaf_objects 0 && sees objects 0 && sees slabs 0 && ok=1
-	all_the_way && unload && [ -n "$ok" ]
-}
-
 # Once what waited for a grace period is freed, which is soon after it has waited for
 # 5 s, whatever is not in a sheaf of an online CPU, or a barn, is in one of the dead CPU.
 all_counted() {
@@ -132,6 +123,16 @@ all_counted() {
 	done
 	msg "$CACHE/sheaf_objects is $VALUE, expected $all"
 	return 1
+}
+
+# Once all objects are free, so that what is left is in sheaves: shrinking does not wait
+# for a grace period.
+shrinks() {
+	local ok=
+
+	load_and_stop && all_counted && echo 1 >"$SLAB/$CACHE/shrink" &&
+		sees sheaf_objects 0 && sees objects 0 && sees slabs 0 && ok=1
+	all_the_way && unload && [ -n "$ok" ]
 }
 
 counts() {

@@ -469,7 +469,7 @@ ktap_set_plan 10
 check_all_caches
 judged "all caches: files exist, parse, and add up"
 
-insmod "$KO" run=1 seed=$RANDOM || ktap_exit_fail_msg "cannot load $KO"
+insmod "$KO" run=1 seed=$RANDOM isolated=0 || ktap_exit_fail_msg "cannot load $KO"
 find_limits
 CACHES=()
 read_held
