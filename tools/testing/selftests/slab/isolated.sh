@@ -99,7 +99,9 @@ on_isolated() { taskset -c "$CPU" bash -c "$1"; }
 # --- the hog -------------------------------------------------------------
 
 # Real-time tasks get all of the time, or there is no hog. Once for all hogs: the
-# scheduler warns if a server's time changes while it has something to do.
+# scheduler warns (running_bw underflows) if a server's time changes while it has
+# something to do, or had within its period of a second.
+SERVER_IDLE=3
 give_all_time() {
 	read -r OLD_RUNTIME <$RUNTIME
 	echo -1 >$RUNTIME || return
@@ -110,12 +112,13 @@ give_all_time() {
 		return 0
 	}
 	read -r OLD_SERVER <"$SERVER"
+	sleep $SERVER_IDLE
 	echo 0 >"$SERVER"
 }
 
 # The server first, or together they would have more than there is.
 give_time_back() {
-	[ -z "$OLD_SERVER" ] || { sleep 1; echo "$OLD_SERVER" >"$SERVER"; }
+	[ -z "$OLD_SERVER" ] || { sleep $SERVER_IDLE; echo "$OLD_SERVER" >"$SERVER"; }
 	[ -z "$OLD_RUNTIME" ] || echo "$OLD_RUNTIME" >$RUNTIME
 }
 
