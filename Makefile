@@ -16,8 +16,8 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 	@echo
 	@echo 'KERNEL_SRC=DIR    your own 6.12.y tree instead of Debian'"'"'s (tree, kernel, run, ...)'
-	@echo 'CONFIG=NAME       guest, debug, rt or tiny (kernel, boot, shell)'
-	@echo 'TOPOLOGY=NAME     1cpu, 4cpu, 2node, 3node or memoryless; CPUS=N for N CPUs on one node'
+	@echo 'CONFIG=NAME       guest, debug, rt, isolated or tiny (kernel, boot, shell)'
+	@echo 'TOPOLOGY=NAME     1cpu, 4cpu, 2node, 3node, memoryless or memonly; CPUS=N for N CPUs on one node'
 	@echo 'APPEND=...        more kernel command line (run, boot, shell)'
 
 tree: deps ## lay base, new files and patches into build/linux, a commit per patch

@@ -137,6 +137,7 @@ boots_guest() {
 	boot guest 2node TOPOLOGY=2node
 	boot guest 3node TOPOLOGY=3node
 	boot guest memoryless TOPOLOGY=memoryless
+	boot guest memonly TOPOLOGY=memonly
 	boot guest slab_debug APPEND=slab_debug=FZPU
 	boot guest capacity-0 APPEND=slab_sheaf_capacity=0
 	maple_tests guest
