@@ -54,7 +54,8 @@ declare -A NEEDS=([ublk]=tools/testing/selftests/slab/ublk_null.sh
 	[syscalls]=tools/testing/selftests/slab/sys_bench.c
 	[processes]=tools/testing/selftests/slab/sys_bench.c)
 
-tree_has() { tgit cat-file -e "$OURS:$1" 2>/dev/null; }
+# A tree that is not there yet (ARGS_ONLY) may have everything.
+tree_has() { [ ! -e "$TREE/.git" ] || tgit cat-file -e "$OURS:$1" 2>/dev/null; }
 
 chosen_groups() {
 	local g
@@ -277,8 +278,14 @@ MODULE=lib/tests/slab_bench_kunit.ko
 SELFTEST=${NEEDS[ublk]}
 [[ "$ROUNDS" =~ ^[1-9][0-9]?$ ]] || die "ROUNDS=$ROUNDS is not a number from 1 to 99"
 [ -z "$PEER" ] || [[ "$PEER" =~ ^[0-9]+\.[0-9]+$ ]] || die "PEER=$PEER is not a kernel version such as 7.2"
+[ ! -e "$TREE/.git" ] || is_commit "$OURS" || die "OURS=$OURS is no commit of $(rel "$TREE")"
+[ -z "${RESULTS:-}" ] || [ ! -e "$RESULTS" ] || [ -d "$RESULTS" ] || die "RESULTS=$RESULTS is not a directory"
+if [ -n "${BENCH:-}" ]; then
+	chosen_groups
+	[ -n "$(jobs_of)" ] || die "BENCH=$BENCH names no group"
+fi
+args_end_here
 [ -e "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
-tgit rev-parse -q --verify "$OURS^{commit}" >/dev/null || die "OURS=$OURS is no commit of $(rel "$TREE")"
 need_tool python3 qemu-system-x86_64
 if [ -z "${RESULTS:-}" ]; then
 	RESULTS=$ROOT/bench
@@ -290,7 +297,6 @@ declare -A VERSION
 
 chosen_groups
 mapfile -t JOBLIST < <(jobs_of)
-[ ${#JOBLIST[@]} -gt 0 ] || die "BENCH=$BENCH names no group"
 mapfile -t CONFIGS < <(printf '%s\n' "${JOBLIST[@]}" | cut -d' ' -f1 | sort -u)
 
 lock bench

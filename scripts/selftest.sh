@@ -99,6 +99,8 @@ run() {
 	[ $rc -eq 0 ] || FAILED=1
 }
 
+[[ "${STRESS_SECS:-10}" =~ ^[1-9][0-9]{0,4}$ ]] || die "STRESS_SECS=$STRESS_SECS is not a number of seconds"
+args_end_here
 need_tool make gcc rsync fio
 [ -e "$O/vmlinux" ] || die "there is no guest kernel, run: make kernel"
 [ -d "${SELFTESTS:-$TREE/tools/testing/selftests/slab}" ] ||
