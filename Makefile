@@ -47,7 +47,8 @@ boot: kernel ## boot a kernel (CONFIG=guest) and judge its KUnit suites
 check: checkdeps tree ## all tests, as CI runs them
 	@$(S)/check.sh
 
-selftest: checkdeps kernel ## run the kselftests (ublk null target, sysfs, hotplug, stress) in the guest, on each topology
+selftest: checkdeps kernel ## run the kselftests (ublk null target, sysfs, hotplug, isolated CPUs, stress) in the guest, on each topology
+	@$(S)/kernel.sh isolated
 	@$(S)/selftest.sh
 
 bench: benchdeps tree ## measure against plain 6.12; PEER=7.2 against mainline too (ROUNDS=, BENCH=groups)

@@ -26,12 +26,14 @@ asks() { [[ " $GOALS " == *" $1 "* ]]; }
 GOALS=$*
 "$SCRIPTS/tree.sh"
 "$SCRIPTS/kernel.sh" "${CONFIG:-guest}"
-if asks shell; then
+# selftests have machines of their own, and take several
+if asks selftest; then
+	"$SCRIPTS/selftest.sh"
+elif asks shell; then
 	"$SCRIPTS/guest.sh" "${CONFIG:-guest}" shell
 else
 	"$SCRIPTS/guest.sh" "${CONFIG:-guest}"
 fi
-"$SCRIPTS/selftest.sh"
 # these two take other groups, and more or fewer rounds
 if asks bench-native; then
 	"$SCRIPTS/bench-native.sh"

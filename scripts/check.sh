@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# All tests: style, the tooling on a small fake kernel, the series as mails, four
+# All tests: style, the tooling on a small fake kernel, the series as mails, five
 # kernels, and their boots with KUnit on the machines that matter. Boots of a
 # built kernel run while the next one is built. Needs the laid tree (make tree);
 # prints a line per check and ends with `N passed, N failed'.
@@ -146,10 +146,15 @@ boots_guest() {
 	tap guest-tests guest.sh
 	tap report-tests reports.sh
 	tap module-tests module.sh
+	tap selftest-build-tests selftests.sh
 	selftest 1cpu
 	selftest 4cpu
 	selftest 2node
 	selftest memoryless
+}
+boots_isolated() {
+	boot isolated 4cpu TOPOLOGY=4cpu APPEND="isolcpus=3 nohz_full=3 rcu_nocbs=3"
+	selftest isolated
 }
 boots_tiny() { boot tiny 1cpu TOPOLOGY=1cpu; }
 boots_rt() { boot rt 4cpu TOPOLOGY=4cpu; }
@@ -172,6 +177,7 @@ check "series by git am" "$SCRIPTS/series.sh" || :
 check "lint maintainers" "$SCRIPTS/lint.sh" maintainers || :
 kernel guest boots_guest
 check "lint checkpatch" "$SCRIPTS/lint.sh" checkpatch || :
+kernel isolated boots_isolated
 kernel tiny boots_tiny
 kernel rt boots_rt
 kernel debug boots_debug

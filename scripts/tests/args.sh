@@ -54,6 +54,7 @@ all_wrong() {
 	wrong "commits that cannot be any" 'COMMITS: .--all. does not name a commit' bisect COMMITS=--all
 	wrong "no repository for git am" 'AM_TO=/nowhere is not a git repository' series AM_TO=/nowhere
 	wrong "seconds" 'STRESS_SECS=0 is not a number of seconds' selftest STRESS_SECS=0
+	wrong "a machine for the selftests" 'no topology .3node. for selftests' selftest TOPOLOGY="2node 3node"
 	wrong "a release" 'SUITES: no .sid., choose among bookworm trixie' fresh SUITES="sid trixie"
 	wrong "a command for the releases" 'STEPS: no .bench., choose among run check' fresh STEPS=bench
 	wrong "a name that nobody knows" 'there is no argument TOPOLGY=' run TOPOLGY=2node
@@ -65,6 +66,7 @@ all_right() {
 	takes "CPUs, and those of the kernel's limit" boot CPUS=64
 	takes "the benchmarks'" bench BENCH=bulk,kmalloc ROUNDS=99 PEER=7.2 RESULTS="$DIR/results"
 	takes "those of bench-native" bench-native BENCH=pairs ROUNDS=999
+	takes "machines for the selftests" selftest TOPOLOGY="4cpu isolated" STRESS_SECS=5
 	takes "a tree" kernel KERNEL_SRC="$DIR/src" JOBS=3
 	takes "a commit that is yet to be laid" bisect COMMITS=1234567
 	takes "where to try the series" series AM_TO="$DIR/laid"
