@@ -40,6 +40,7 @@ configurations() {
 		tiny common tiny series-all
 		bench common guest bench
 		bench-mt common guest bench bench-mt
+		bench-rt common guest bench bench-rt
 		native common guest bench native
 	EOF
 }
