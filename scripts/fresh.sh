@@ -149,13 +149,13 @@ args_end_here
 [ "$(id -u)" -eq 0 ] || die "chroots need root, run: sudo make fresh"
 need_tool debootstrap unshare git
 mkdir -p "$DIR"
-lock fresh
 unshare --mount --pid --fork true 2>/dev/null || die "this machine permits no mount namespace (a container without privileges?)"
 HEAD=$(git -c safe.directory='*' -C "$ROOT" rev-parse HEAD)
 [ -z "$(git -c safe.directory='*' -C "$ROOT" status --porcelain)" ] ||
 	warn "what is not committed is not in the chroots, which get ${HEAD:0:12}"
 FAILED=()
 for suite in $SUITES; do
+	lock "fresh-$suite"
 	need_space "$DIR" "${NEED_GB:-8}" "a chroot of $suite"
 	[ -e "$DIR/$suite.base" ] || debootstrap_suite "$suite"
 	if [ -n "${FORCE:-}" ] || [ "$(cat "$DIR/$suite.head" 2>/dev/null)" != "$HEAD" ]; then
