@@ -28,7 +28,8 @@ DIR=$BUILD/fresh
 CLONE=/root/sheaves
 CHILD=
 
-stop() { [ -z "$CHILD" ] || kill "$CHILD" 2>/dev/null || :; }
+# unshare ignores SIGTERM, and takes its children with it when it is killed.
+stop() { [ -z "$CHILD" ] || kill -KILL "$CHILD" 2>/dev/null || :; }
 trap stop EXIT
 trap 'exit 130' INT TERM
 
