@@ -8,6 +8,8 @@
 
 . "$(dirname "$0")/lib.sh"
 
+# Each boot here has its own machine.
+unset TOPOLOGY CPUS APPEND
 DIR=$LOGS/check
 RESULTS=$DIR/results
 BOOTS=()
@@ -165,6 +167,7 @@ boots_debug() {
 [ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
 
 check "lint scripts" "$SCRIPTS/lint.sh" scripts || :
+tap args-tests args.sh
 tap tree-tests tree.sh
 tap series-tests series.sh
 tap bench-tests bench.sh

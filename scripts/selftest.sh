@@ -19,6 +19,7 @@
 
 . "$(dirname "$0")/lib.sh"
 
+TOPOLOGIES="1cpu 4cpu 2node memoryless isolated"
 ISOLATED_TESTS="sysfs.sh hotplug.sh isolated.sh"
 ISOLATION="isolcpus=3 nohz_full=3 rcu_nocbs=3"
 FAILED=0
@@ -131,6 +132,11 @@ build_tests() {
 	say "selftests: built for $CONFIG, $(grep -c 'warning:' "$LOG" || :) warnings, $(rel "$INSTALLED")"
 }
 
+[[ "${STRESS_SECS:-10}" =~ ^[1-9][0-9]{0,4}$ ]] || die "STRESS_SECS=$STRESS_SECS is not a number of seconds"
+for topology in ${TOPOLOGY:-}; do
+	[[ " $TOPOLOGIES " == *" $topology "* ]] || die "no topology \`$topology' for selftests, choose among $TOPOLOGIES"
+done
+args_end_here
 need_tool make gcc rsync fio
 [ -d "${SELFTESTS:-$TREE/tools/testing/selftests/slab}" ] ||
 	die "the tree has no tools/testing/selftests/slab, run: make tree"
@@ -142,7 +148,7 @@ tests=("$@")
 ) || die "there is no TEST_PROGS in the tests' Makefile"
 mkdir -p "$LOGS"
 built=
-for topology in ${TOPOLOGY:-1cpu 4cpu 2node memoryless isolated}; do
+for topology in ${TOPOLOGY:-$TOPOLOGIES}; do
 	config_of "$topology"
 	[[ " $built " = *" $CONFIG "* ]] || build_tests
 	built+=" $CONFIG"
