@@ -154,21 +154,44 @@ static void constructed_objects(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
 }
 
+/* What was freed last is the first memory that somebody else gets. */
+static void overwrite_free_pages(unsigned int order)
+{
+	struct page *pages[16];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(pages); i++) {
+		pages[i] = alloc_pages(GFP_NOWAIT | __GFP_NOWARN, order);
+		if (pages[i])
+			memset(page_address(pages[i]), 0xff, PAGE_SIZE << order);
+	}
+	for (i = 0; i < ARRAY_SIZE(pages); i++)
+		if (pages[i])
+			__free_pages(pages[i], order);
+}
+
 /* Objects stay objects until a grace period is over, flushed or not. */
 static void typesafe_by_rcu(struct kunit *test)
 {
 	struct kmem_cache_args args = { .ctor = construct };
 	struct slab_test *st = with_cache(test, OBJECT_SIZE, SLAB_TYPESAFE_BY_RCU, &args);
-	unsigned int n = 15 * (st->cap ?: 60), i, bad = 0;
+	unsigned int n = 30 * (st->cap ?: 60), i, order, bad = 0;
 	void **p = new_array(test, n);
+	unsigned long nr_slabs;
 
 	grab_bulk(test, p, n, GFP_KERNEL);
+	order = slab_order(virt_to_slab(p[0]));
+	/* No slab is kept that has no objects in use. */
+	st->cache->min_partial = 0;
+	nr_slabs = count(st->cache, FREE_SLAB);
 	rcu_read_lock();
 	free_objects(st, n);
+	overwrite_free_pages(order);
 	for (i = 0; i < n; i++)
 		bad += READ_ONCE(((struct object *)p[i])->constructed) != CONSTRUCTED;
 	rcu_read_unlock();
 	KUNIT_EXPECT_EQ(test, bad, 0);
+	KUNIT_EXPECT_GT(test, count(st->cache, FREE_SLAB), nr_slabs);
 
 	grab_bulk(test, p, n, GFP_KERNEL);
 	KUNIT_EXPECT_EQ(test, st->nr_broken, 0);
