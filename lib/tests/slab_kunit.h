@@ -591,6 +591,16 @@ static inline struct node_barn *barn_of(struct kmem_cache *s, int cpu)
 	return s->barns[cpu_to_node(cpu)];
 }
 
+static inline unsigned int nr_full_sheaves(struct kmem_cache *s)
+{
+	unsigned int nr = 0;
+	int node;
+
+	for_each_online_node(node)
+		nr += s->barns[node]->nr_full;
+	return nr;
+}
+
 static inline struct slub_percpu_sheaves *sheaves_here(struct slab_test *st)
 {
 	return per_cpu_ptr(st->cache->cpu_sheaves, st->cpu);

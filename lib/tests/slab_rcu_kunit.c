@@ -3,9 +3,9 @@
  * KUnit tests for kfree_rcu() in sheaves
  *
  * Whether an object was taken by a sheaf or went the old way, and what became of it
- * after the grace period, is read off the statistics, see slab_kunit.h. Where the
- * callbacks of RCU are offloaded (rcu_nocbs), they run on any CPU, so what becomes of
- * the objects is checked in so far as it does not depend on that.
+ * after the grace period, is read off the statistics, see slab_kunit.h. Who frees it
+ * then is whoever comes first, a barrier or a work item, which may run on any CPU, so
+ * what becomes of the objects is checked in so far as it does not depend on that.
  *
  * An object keeps one of its marks from its allocation until it is freed, and that is
  * after the grace period.
@@ -17,6 +17,7 @@
 #include <linux/completion.h>
 #include <linux/delay.h>
 #include <linux/kfence.h>
+#include <linux/kthread.h>
 #include <linux/module.h>
 #include <linux/rcupdate.h>
 #include <linux/spinlock.h>
@@ -70,34 +71,7 @@ static struct slab_test *with_small_cache(struct kunit *test)
 	return st;
 }
 
-struct probe {
-	struct rcu_head rcu;
-	struct completion done;
-	bool offloaded;
-};
-
-static void probe_fn(struct rcu_head *rcu)
-{
-	struct probe *p = container_of(rcu, struct probe, rcu);
-
-	p->offloaded = !strncmp(current->comm, "rcuo", 4);
-	complete(&p->done);
-}
-
-/* Whether callbacks are invoked on the CPU that they are from. */
-static bool callbacks_stay(void)
-{
-	struct probe p = { };
-
-	init_completion(&p.done);
-	init_rcu_head_on_stack(&p.rcu);
-	call_rcu_hurry(&p.rcu, probe_fn);
-	wait_for_completion(&p.done);
-	destroy_rcu_head_on_stack(&p.rcu);
-	return !p.offloaded;
-}
-
-/* A sheaf collects, goes to RCU when it is full, and from there to the barn. */
+/* A sheaf collects, waits when it is full, and goes to a barn then. */
 static void full_sheaf_goes_to_barn(struct kunit *test)
 {
 	struct slab_test *st = with_setup(test);
@@ -109,17 +83,16 @@ static void full_sheaf_goes_to_barn(struct kunit *test)
 	expect_moves(test, .rcu_sheaf = st->cap - 1);
 	KUNIT_EXPECT_EQ(test, rcu_free_size(sheaves_here(st)), st->cap - 1);
 
-	nr_full = barn_of(st->cache, st->cpu)->nr_full;
+	nr_full = nr_full_sheaves(st->cache);
 	release_rcu(st, 1);
 	KUNIT_EXPECT_NULL(test, sheaves_here(st)->rcu_free);
-	rcu_barrier();
+	kvfree_rcu_barrier();
 	expect_moves(test, .rcu_sheaf = 1, .free_fast = st->cap, .barn_put = 1);
-	if (callbacks_stay())
-		KUNIT_EXPECT_EQ(test, barn_of(st->cache, st->cpu)->nr_full, nr_full + 1);
+	KUNIT_EXPECT_EQ(test, nr_full_sheaves(st->cache), nr_full + 1);
 
 	/* One that was not there is found, or made. */
 	release_rcu(st, st->cap);
-	rcu_barrier();
+	kvfree_rcu_barrier();
 	expect_moves(test, .rcu_sheaf = st->cap, .free_fast = st->cap, .barn_put = 1);
 }
 
@@ -134,7 +107,7 @@ static void full_barn_flushes(struct kunit *test)
 		barn_set_limits(st->cache->barns[node], 0, 0);
 	take_moves(test);
 	release_rcu(st, 3 * st->cap);
-	rcu_barrier();
+	kvfree_rcu_barrier();
 	expect_moves(test, .rcu_sheaf = 3 * st->cap, .free_fast = 3 * st->cap,
 		     .barn_put_fail = 3, .flush = 3 * st->cap);
 }
@@ -190,7 +163,7 @@ static void readers_are_waited_for(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, nr_freed(st), 0);
 	rcu_read_unlock();
 
-	rcu_barrier();
+	kvfree_rcu_barrier();
 	expect_freed(test, n);
 }
 
@@ -204,7 +177,7 @@ static void headless(struct kunit *test)
 	take_moves(test);
 	for (i = 0; i < st->cap; i++)
 		kvfree_rcu_mightsleep(let_go(st));
-	rcu_barrier();
+	kvfree_rcu_barrier();
 	expect_moves(test, .rcu_sheaf = st->cap, .free_fast = st->cap, .barn_put = 1);
 }
 
@@ -281,13 +254,11 @@ static void empty_sheaf_from_barn(struct kunit *test)
 
 	if (IS_ENABLED(CONFIG_PREEMPT_RT))
 		kunit_skip(test, "the barn is not used with interrupts off");
-	grab(test, st->cap + 1);
-	barn_set_limits(barn_of(st->cache, st->cpu), 0, 10);
-	/* Comes back, and is flushed. */
-	release_rcu(st, st->cap);
-	rcu_barrier();
-	if (!barn_of(st->cache, st->cpu)->nr_empty)
-		kunit_skip(test, "the callback was invoked on another node");
+	/* Sheaves that were full when they came there go back to the barn empty. */
+	hold_and_drain(test, 5 * st->cap);
+	release(test, 5 * st->cap);
+	grab(test, 5 * st->cap);
+	KUNIT_ASSERT_GT(test, barn_of(st->cache, st->cpu)->nr_empty, 0);
 	take_moves(test);
 	local_irq_save(flags);
 	release_rcu(st, 1);
@@ -398,32 +369,43 @@ static void remote_sheaf_goes_home(struct kunit *test)
 	kmem_cache_shrink(st->cache);
 	take_moves(test);
 	release_rcu(st, st->cap);
-	rcu_barrier();
+	kvfree_rcu_barrier();
 	expect_moves(test, .rcu_sheaf = st->cap, .free_fast = st->cap, .barn_put = 1);
 	KUNIT_EXPECT_EQ(test, home->nr_full, 1);
 }
 
-static void mixed_sheaf_is_sorted(struct kunit *test)
+/* Returns whether it was this CPU that freed them: then it is known where they are. */
+static bool sort_mixed_sheaf(struct kunit *test, int node)
 {
-	struct slab_test *st = with_small_cache(test);
-	int node = find_remote_node(test);
+	struct slab_test *st = test->priv;
 	unsigned int remote = st->cap / 3;
+	bool here;
 
 	grab_on(test, node, remote);
 	grab_on(test, cpu_to_node(st->cpu), st->cap - remote);
 	kmem_cache_shrink(st->cache);
 	/* Main has room. */
 	grab(test, 1);
-	kmem_cache_free(st->cache, let_go(st));
+	release(test, 1);
 	take_moves(test);
 	release_rcu(st, st->cap);
-	rcu_barrier();
-	if (callbacks_stay()) {
-		KUNIT_ASSERT_NOT_NULL(test, sheaves_here(st)->remote);
-		KUNIT_EXPECT_EQ(test, sheaves_here(st)->remote->size, remote);
-	}
+	kvfree_rcu_barrier();
 	KUNIT_EXPECT_EQ(test, nr_freed(st), st->cap);
+	here = sheaves_here(st)->remote && sheaves_here(st)->remote->size == remote;
 	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
+	return here;
+}
+
+static void mixed_sheaf_is_sorted(struct kunit *test)
+{
+	int node, round;
+
+	with_small_cache(test);
+	node = find_remote_node(test);
+	for (round = 0; round < 20; round++)
+		if (sort_mixed_sheaf(test, node))
+			break;
+	KUNIT_EXPECT_LT(test, round, 20);
 }
 
 /* Objects out of the memory reserves are not for everybody. */
@@ -528,18 +510,6 @@ static void destroy_at_once(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, st->slab_errors, 0);
 }
 
-static void shrink_takes_all(struct kunit *test)
-{
-	struct slab_test *st = with_small_cache(test);
-	unsigned long nr;
-
-	take_moves(test);
-	nr = free_some_everywhere(test);
-	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
-	KUNIT_EXPECT_EQ(test, cached_objects(st->cache), 0);
-	expect_freed(test, nr);
-}
-
 static void wait_until_freed(struct kunit *test, unsigned long nr, unsigned int secs)
 {
 	unsigned long end = jiffies + secs * HZ;
@@ -548,6 +518,156 @@ static void wait_until_freed(struct kunit *test, unsigned long nr, unsigned int 
 	while (nr_freed(st) < nr && time_before(jiffies, end))
 		msleep(20);
 	expect_freed(test, nr);
+}
+
+/*
+ * A reader on another CPU, because of whom no grace period ends. Meanwhile no
+ * assertion may end the test.
+ */
+
+#define READ_JIFFIES	(10 * HZ)
+
+struct reader {
+	struct task_struct *task;
+	struct completion started;
+	bool gave_up;
+};
+
+static int read_long(void *data)
+{
+	struct reader *r = data;
+	unsigned long end;
+
+	rcu_read_lock();
+	end = jiffies + READ_JIFFIES;
+	complete(&r->started);
+	while (!kthread_should_stop() && !r->gave_up) {
+		WRITE_ONCE(r->gave_up, time_after(jiffies, end));
+		cpu_relax();
+	}
+	rcu_read_unlock();
+
+	while (!kthread_should_stop())
+		schedule_timeout_interruptible(1);
+	return 0;
+}
+
+static void start_reading(struct kunit *test, struct reader *r)
+{
+	struct slab_test *st = test->priv;
+	int cpu = cpumask_any_but(cpu_online_mask, st->cpu);
+
+	if (cpu >= nr_cpu_ids)
+		kunit_skip(test, "there is no other CPU for a reader");
+	init_completion(&r->started);
+	r->task = kthread_run_on_cpu(read_long, r, cpu, "slab_kunit_reader/%u");
+	KUNIT_ASSERT_FALSE(test, IS_ERR(r->task));
+	wait_for_completion(&r->started);
+}
+
+/* Whoever has to wait for a grace period has waited for the reader to give up. */
+static void stop_reading(struct kunit *test, struct reader *r)
+{
+	KUNIT_EXPECT_FALSE(test, READ_ONCE(r->gave_up));
+	kthread_stop(r->task);
+}
+
+static bool anything_collects(struct kmem_cache *s)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		if (per_cpu_ptr(s->cpu_sheaves, cpu)->rcu_free)
+			return true;
+	return false;
+}
+
+/*
+ * Objects in sheaves that collect, on all CPUs, and in sheaves that became full since
+ * somebody reads. Returns how many there are.
+ */
+static unsigned long free_while_reading(struct kunit *test, struct reader *r)
+{
+	struct slab_test *st = test->priv;
+	unsigned long nr;
+
+	grab(test, 3 * st->cap);
+	/* What others have freed until now is gone. */
+	kvfree_rcu_barrier();
+	take_moves(test);
+	nr = free_some_everywhere(test);
+	start_reading(test, r);
+	release_rcu(st, 3 * st->cap);
+	KUNIT_EXPECT_TRUE(test, anything_collects(st->cache));
+	return nr + 3 * st->cap;
+}
+
+/* It hands on what was collected so far, and waits for nobody. */
+static void shrink_does_not_wait(struct kunit *test)
+{
+	struct slab_test *st = with_small_cache(test);
+	struct reader r = { };
+	unsigned long nr = free_while_reading(test, &r);
+
+	kmem_cache_shrink(st->cache);
+	KUNIT_EXPECT_FALSE(test, anything_collects(st->cache));
+	KUNIT_EXPECT_EQ(test, nr_freed(st), 0);
+	stop_reading(test, &r);
+	wait_until_freed(test, nr, 60);
+	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
+}
+
+/* The shrinker counts objects: those that are collected, and those that wait. */
+static void shrinker_counts_objects(struct kunit *test)
+{
+	struct slab_test *st = with_small_cache(test);
+	struct reader r = { };
+	unsigned long nr = free_while_reading(test, &r);
+
+	KUNIT_EXPECT_GE(test, kfree_rcu_sheaves_count(), nr);
+	/* Others free as well, but not that much. */
+	KUNIT_EXPECT_LT(test, kfree_rcu_sheaves_count(), 2 * nr + 1000);
+	/* Those that collect no further are none the less. */
+	kmem_cache_shrink(st->cache);
+	KUNIT_EXPECT_GE(test, kfree_rcu_sheaves_count(), nr);
+	stop_reading(test, &r);
+	kvfree_rcu_barrier();
+	expect_freed(test, nr);
+	KUNIT_EXPECT_LT(test, kfree_rcu_sheaves_count(), nr);
+}
+
+/* Nothing can be freed yet, and it says so. */
+static void shrinker_makes_no_progress(struct kunit *test)
+{
+	struct slab_test *st = with_small_cache(test);
+	struct reader r = { };
+	unsigned long nr = free_while_reading(test, &r);
+
+	KUNIT_EXPECT_EQ(test, kfree_rcu_sheaves_scan(ULONG_MAX), 0);
+	KUNIT_EXPECT_FALSE(test, anything_collects(st->cache));
+	KUNIT_EXPECT_EQ(test, nr_freed(st), 0);
+	stop_reading(test, &r);
+	wait_until_freed(test, nr, 60);
+}
+
+/* It frees as many as it says. A work item does the same, and may be faster. */
+static void shrinker_frees_what_it_says(struct kunit *test)
+{
+	struct slab_test *st = with_small_cache(test);
+	unsigned long n = 4 * st->cap, said;
+	unsigned int round, exact = 0;
+
+	for (round = 0; round < 50 && !exact; round++) {
+		grab(test, n);
+		take_moves(test);
+		release_rcu(st, n);
+		synchronize_rcu();
+		said = kfree_rcu_sheaves_scan(1);
+		exact = said == st->cap && nr_freed(st) == st->cap;
+		kvfree_rcu_barrier();
+		expect_freed(test, n);
+	}
+	KUNIT_EXPECT_EQ(test, exact, 1);
 }
 
 /* Without anybody waiting. The shrinker of kfree_rcu() has them go soon. */
@@ -562,9 +682,7 @@ static void shrinker_hurries(struct kunit *test)
 		take_moves(test);
 		start = jiffies;
 		nr = free_some_everywhere(test);
-		/* Some may be gone, with sheaves of others that have been there for long. */
-		KUNIT_EXPECT_GT(test, kfree_rcu_sheaves_count(), 0);
-		kfree_rcu_sheaves_hurry();
+		kfree_rcu_sheaves_scan(ULONG_MAX);
 		wait_until_freed(test, nr, 60);
 		if (time_before(jiffies, start + 4 * HZ))
 			break;
@@ -613,11 +731,10 @@ static void cpu_goes_offline(struct kunit *test)
 
 		KUNIT_ASSERT_EQ(test, remove_cpu(cpu), 0);
 		KUNIT_EXPECT_NULL(test, pcs->rcu_free);
-		/* Known to RCU, or freed already. */
-		rcu_barrier();
-		KUNIT_EXPECT_EQ(test, nr_freed(st), n);
-		kvfree_rcu_barrier();
-		expect_freed(test, n);
+		/* Whether somebody waits for them, or not. */
+		if (i)
+			kvfree_rcu_barrier();
+		wait_until_freed(test, n, i ? 0 : 60);
 		KUNIT_ASSERT_EQ(test, add_cpu(cpu), 0);
 	}
 	/* What became of the work that was pending: it works as before. */
@@ -627,8 +744,8 @@ static void cpu_goes_offline(struct kunit *test)
 	expect_freed(test, n);
 }
 
-/* The objects of a full sheaf were given to RCU by a CPU that is gone. */
-static void cpu_goes_offline_with_callbacks(struct kunit *test)
+/* The sheaves of a CPU that is gone had become full, and wait. */
+static void cpu_goes_offline_with_full_sheaves(struct kunit *test)
 {
 	struct slab_test *st = with_small_cache(test);
 	int cpu = find_cpu_to_remove(test);
@@ -703,7 +820,7 @@ static void user_step(struct crowd_user *u)
 		read_step(u);
 }
 
-/* Meanwhile, others wait for it, shrink, and hurry. */
+/* Meanwhile, others wait for it, and shrink. */
 static void disturb(struct crowd *c, unsigned int round)
 {
 	switch (round % 3) {
@@ -714,7 +831,7 @@ static void disturb(struct crowd *c, unsigned int round)
 		kmem_cache_shrink(c->cache);
 		break;
 	case 2:
-		kfree_rcu_sheaves_hurry();
+		kfree_rcu_sheaves_scan(CROWD_SLOTS);
 		break;
 	}
 }
@@ -841,7 +958,7 @@ static void barriers_at_once(struct kunit *test)
 		for (i = 0; i < nr; i++)
 			for (hog = 0; hog < HOGS; hog++)
 				queue_work_on(waiters[i].cpu, hog_wq, &hogs[i][hog]);
-		kfree_rcu_sheaves_hurry();
+		kfree_rcu_sheaves_scan(ULONG_MAX);
 		usleep_range(500, 2000);
 	}
 	destroy_workqueue(hog_wq);
@@ -892,12 +1009,15 @@ static struct kunit_case rcu_cases[] = {
 	KUNIT_CASE(kfence_is_kept_out),
 	KUNIT_CASE(barrier_on_all_cpus),
 	KUNIT_CASE(destroy_at_once),
-	KUNIT_CASE(shrink_takes_all),
+	KUNIT_CASE(shrink_does_not_wait),
+	KUNIT_CASE(shrinker_counts_objects),
+	KUNIT_CASE(shrinker_makes_no_progress),
+	KUNIT_CASE(shrinker_frees_what_it_says),
 	KUNIT_CASE(shrinker_hurries),
 	KUNIT_CASE(all_go_in_time),
 #ifdef CONFIG_HOTPLUG_CPU
 	KUNIT_CASE(cpu_goes_offline),
-	KUNIT_CASE(cpu_goes_offline_with_callbacks),
+	KUNIT_CASE(cpu_goes_offline_with_full_sheaves),
 #endif
 	KUNIT_CASE_PARAM(concurrent_users, crowd_cases_gen_params),
 	KUNIT_CASE(barriers_at_once),

@@ -304,16 +304,6 @@ static long take_what_is_there(void *data)
 	return 0;
 }
 
-static unsigned int nr_full_sheaves(struct kmem_cache *s)
-{
-	unsigned int nr = 0;
-	int node;
-
-	for_each_online_node(node)
-		nr += s->barns[node]->nr_full;
-	return nr;
-}
-
 /*
  * Whatever is freed, and wherever, goes where somebody looks for it: a node that has
  * memory and no CPUs, for one, has a barn as well.
