@@ -18,7 +18,9 @@ struct kmem_cache;
  * struct slab_sheaf - an array of pointers to free objects of one cache
  * @barn_list: Links the sheaf into a list while it is in a barn, on its way to be
  *	       flushed, or collects for kfree_rcu().
- * @rcu_head: For a sheaf that waits for a grace period.
+ * @next: For a sheaf that waits for a grace period, the one behind it.
+ * @gp: For a sheaf that waits for a grace period, which one.
+ * @rcu_head: For the memory of a large sheaf that waits to be freed.
  * @reserves: For a prefilled sheaf: there may be objects in it that came from
  *	      the memory reserves.
  * @cache: The cache that the objects belong to.
@@ -33,6 +35,10 @@ struct kmem_cache;
 struct slab_sheaf {
 	union {
 		struct list_head barn_list;
+		struct {
+			struct slab_sheaf *next;
+			unsigned long gp;
+		};
 		struct rcu_head rcu_head;
 		bool reserves;
 	};

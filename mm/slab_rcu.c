@@ -4,9 +4,9 @@
  *
  * An object that is freed by kfree_rcu() must stay as it is until a grace period
  * has passed: readers may still look at it. So each CPU has, for each cache, a
- * third kind of sheaf, "rcu_free", that only collects. A full one goes to
- * call_rcu() as a whole, one callback for some dozens of objects. The callback
- * runs the free hooks, KASAN's among them, which must not come earlier. Then the
+ * sheaf "rcu_free" that only collects. A full one joins a queue of its CPU, with the
+ * number of the grace period that it waits for. When that is over, the free hooks
+ * run on the objects, KASAN's among them, which must not come earlier. Then the
  * sheaf is a full sheaf like any other, and goes to the barn, or the objects are
  * flushed to their slabs, and the sheaf is an empty one again.
  *
@@ -26,30 +26,36 @@
  * preempted go the old way. TINY_RCU frees objects one by one, to save memory,
  * and does not use any of this.
  *
- * Nothing is left behind. The rcu_free sheaves of a CPU, of all caches, are in a
- * list. Some seconds after the first one appeared there, a work item on that CPU
- * gives all of them to RCU, full or not: that bounds how long an object waits,
- * to what it was before. kvfree_rcu_barrier() has the same done by a work item
- * of its own, at once, and waits; the shrinker of kfree_rcu() does not wait. A
- * CPU that goes offline leaves its sheaves to the one that cleans up after it; if
- * it is stopped before that, to whoever wants to drain them.
+ * Who does the rest. A work item for each CPU's queue, but not on that CPU: it is
+ * unbound, and runs where the housekeeping is done. So nothing disturbs a CPU that
+ * is isolated, nothing waits for one that a real-time task keeps for itself, and no
+ * objects are freed by softirqs, where others wait for them to end. The work item
+ * starts a jiffy after a sheaf became full, frees what has waited long enough, has
+ * RCU wake it up after a grace period if there is more, and ends when the queue is
+ * empty. Under a flood of kfree_rcu(), who causes it helps: a CPU with a long queue
+ * that needs another rcu_free sheaf frees one from the head of its queue.
  *
- * At any time an object is in the list or known to RCU: a sheaf is taken out of
- * the list and given to call_rcu() under one lock, and the barrier looks into the
- * list under the same lock. So that the barrier waits for a grace period only if
- * there is something to wait for, each CPU counts the sheaves that it gave to
- * RCU, and those that came back. What they are is of no importance, but for all
- * CPUs together the two are equal if, and only if, none is under way.
+ * Anybody may take an rcu_free sheaf away. The ones of a CPU, of all caches, are in
+ * a list, and whoever removes a sheaf there, under rs->lock, owns it; the CPU that
+ * finds it gone when it is full leaves it alone. Thus the work item collects what has
+ * not become full after five seconds, which bounds how long an object waits to what
+ * it was before; shrinkers and barriers collect it at once; and a CPU that goes
+ * offline needs no treatment of its own. Only, the CPU may be about to store one more
+ * object there. It does so with preemption disabled (on PREEMPT_RT, in a read-side
+ * critical section of RCU, as all spinlocks are), so after a grace period it is done.
+ * Only then the last object in the sheaf begins to wait for its readers: a sheaf that
+ * was taken away waits for two grace periods, one after the other.
  *
- * Lock order: pcs->lock, rcu_sheaves->lock, and the locks of call_rcu(). The
- * barrier takes flush_mutex inside of the lock for CPU hotplug. A work item finds
- * the sheaf in the list first, and must then take pcs->lock of its cache, while
- * the sheaf may become full and go its way. The cache is there still: who destroys
- * it waits for the work items first. Under any of these locks, call_rcu() may have
- * debugobjects allocate, from a cache of which nothing is freed by kfree_rcu().
+ * The barrier takes all that there is from all CPUs, waits, and frees it itself. What
+ * others have taken from a queue before it came they free in a read-side critical
+ * section of RCU, so the grace period that the barrier waits for includes that.
+ * Counters tell for each cache whether there is anything to wait for when it is
+ * destroyed: how many sheaves became rcu_free sheaves, and how many of them are done.
+ *
+ * Lock order: pcs->lock, rcu_sheaves->lock. Nothing nests inside of the latter.
  */
 
-#include <linux/cpu.h>
+#include <linux/cpumask.h>
 #include <linux/export.h>
 #include <linux/init.h>
 #include <linux/jiffies.h>
@@ -62,6 +68,7 @@
 #include <linux/percpu.h>
 #include <linux/pgtable.h>
 #include <linux/rcupdate.h>
+#include <linux/sched/isolation.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 #include <kunit/visibility.h>
@@ -69,38 +76,108 @@
 #include "slab_sheaf.h"
 
 /* As long as the old way lets objects wait. */
-#define RCU_DRAIN_JIFFIES	(5 * HZ)
+#define RCU_COLLECT_JIFFIES	(5 * HZ)
+
+/* So many objects in the queue of a CPU are a flood. RCU has the same idea of it. */
+#define RCU_MANY_OBJECTS	10000
 
 /**
- * struct rcu_sheaves - the sheaves of a CPU that collect for a grace period
- * @lock: Protects @sheaves and @nr.
- * @sheaves: What the caches have as rcu_free on this CPU, by barn_list.
- * @nr: How many there are.
+ * struct rcu_queue - sheaves that wait for a grace period, in that order
+ * @first: The one that has waited longest, or NULL.
+ * @last: Where the next one is linked.
+ */
+struct rcu_queue {
+	struct slab_sheaf *first;
+	struct slab_sheaf **last;
+};
+
+/**
+ * struct rcu_sheaves - what a CPU has got by kfree_rcu()
+ * @lock: Protects all that is not a work item, and rcu_free of the CPU's sheaves.
+ * @filling: What the caches have as rcu_free on this CPU, by barn_list.
+ * @nr_filling: How many there are.
+ * @taken: Those that were taken away before they were full, and to which the CPU
+ *	   may still store.
+ * @full: Those that nobody stores to, and that wait for readers of the objects.
+ * @nr_objects: How many objects there are in @full.
+ * @nr_busy: How many sheaves of both are being freed right now.
+ * @collect_at: When those in @filling will have waited long enough, in jiffies.
+ * @awake: @soon or @after_gp is pending, or runs and will look at the queues.
  * @cpu: The CPU.
- * @drain: Gives all of them to RCU. Pending or running whenever there are any.
- * @flush: Does the same for the barrier, which would miss what it waits for if
- *	   others could queue @drain anew meanwhile.
+ * @collect: Pending or running whenever there is anything in @filling.
+ * @soon: Pending or running, or else the next one, when the queues are not empty.
+ * @after_gp: The same, after a grace period.
  */
 struct rcu_sheaves {
-	raw_spinlock_t lock;	/* Protects the list. call_rcu() nests inside. */
-	struct list_head sheaves;
-	unsigned int nr;
+	raw_spinlock_t lock;	/* See above. Nothing nests inside. */
+	struct list_head filling;
+	unsigned int nr_filling;
+	struct rcu_queue taken;
+	struct rcu_queue full;
+	unsigned long nr_objects;
+	unsigned int nr_busy;
+	unsigned long collect_at;
+	bool awake;
 	unsigned int cpu;
-	struct delayed_work drain;
-	struct work_struct flush;
+	struct delayed_work collect;
+	struct delayed_work soon;
+	struct rcu_work after_gp;
 };
 
 static DEFINE_PER_CPU(struct rcu_sheaves, rcu_sheaves);
 
-/* Sheaves given to RCU by this CPU, and sheaves that this CPU got back. */
-static DEFINE_PER_CPU(unsigned long, rcu_sheaves_given);
-static DEFINE_PER_CPU(unsigned long, rcu_sheaves_back);
-
 /* NULL until everything here can be used. */
 static struct workqueue_struct *rcu_sheaf_workqueue;
 
-/* One barrier at a time queues work, so that each waits for its own. */
-static DEFINE_MUTEX(flush_mutex);
+/* Who holds it may have sheaves in his hands that are in no queue. */
+static DEFINE_MUTEX(barrier_mutex);
+
+/*
+ * Queues
+ */
+
+static void queue_init(struct rcu_queue *q)
+{
+	q->first = NULL;
+	q->last = &q->first;
+}
+
+static void queue_add(struct rcu_queue *q, struct slab_sheaf *sheaf)
+{
+	sheaf->next = NULL;
+	sheaf->gp = get_state_synchronize_rcu();
+	*q->last = sheaf;
+	q->last = &sheaf->next;
+}
+
+static struct slab_sheaf *queue_del(struct rcu_queue *q)
+{
+	struct slab_sheaf *sheaf = q->first;
+
+	if (!sheaf)
+		return NULL;
+	q->first = sheaf->next;
+	if (!q->first)
+		q->last = &q->first;
+	return sheaf;
+}
+
+/* The first one, if its grace period is over. */
+static struct slab_sheaf *queue_del_ready(struct rcu_queue *q)
+{
+	if (!q->first || !poll_state_synchronize_rcu(q->first->gp))
+		return NULL;
+	return queue_del(q);
+}
+
+static void queue_splice(struct rcu_queue *from, struct rcu_queue *to)
+{
+	if (!from->first)
+		return;
+	*to->last = from->first;
+	to->last = from->last;
+	queue_init(from);
+}
 
 /*
  * After the grace period
@@ -163,10 +240,8 @@ static void put_rcu_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf,
 	}
 }
 
-static void rcu_sheaf_is_back(struct rcu_head *head)
+static void free_rcu_sheaf(struct slab_sheaf *sheaf)
 {
-	struct slab_sheaf *sheaf = container_of(head, struct slab_sheaf,
-						rcu_head);
 	struct kmem_cache *s = sheaf->cache;
 	size_t size = sheaf->size;
 	size_t accepted;
@@ -179,41 +254,195 @@ static void rcu_sheaf_is_back(struct rcu_head *head)
 
 	/* Pairs with none_under_way(): the cache may be gone from here on. */
 	smp_mb();
-	this_cpu_inc(rcu_sheaves_back);
+	this_cpu_inc(s->cpu_sheaves->rcu_done);
+}
+
+static void full_add(struct rcu_sheaves *rs, struct slab_sheaf *sheaf)
+{
+	lockdep_assert_held(&rs->lock);
+	queue_add(&rs->full, sheaf);
+	WRITE_ONCE(rs->nr_objects, rs->nr_objects + sheaf->size);
+}
+
+/* Those to which nobody can store any more. Their objects begin to wait now. */
+static void move_taken(struct rcu_sheaves *rs)
+{
+	struct slab_sheaf *sheaf;
+
+	while ((sheaf = queue_del_ready(&rs->taken)))
+		full_add(rs, sheaf);
+}
+
+/*
+ * Free one sheaf that has waited long enough. Who waits for a grace period after he
+ * found the queues empty waits for this, too. Returns how many objects it had.
+ */
+static unsigned int free_one(struct rcu_sheaves *rs)
+{
+	struct slab_sheaf *sheaf;
+	unsigned int nr = 0;
+	unsigned long flags;
+
+	rcu_read_lock();
+	raw_spin_lock_irqsave(&rs->lock, flags);
+	move_taken(rs);
+	sheaf = queue_del_ready(&rs->full);
+	if (sheaf) {
+		nr = sheaf->size;
+		WRITE_ONCE(rs->nr_objects, rs->nr_objects - nr);
+		rs->nr_busy++;
+	}
+	raw_spin_unlock_irqrestore(&rs->lock, flags);
+
+	if (sheaf) {
+		free_rcu_sheaf(sheaf);
+		raw_spin_lock_irqsave(&rs->lock, flags);
+		rs->nr_busy--;
+		raw_spin_unlock_irqrestore(&rs->lock, flags);
+	}
+	rcu_read_unlock();
+	return nr;
 }
 
 /*
  * Before the grace period
  */
 
-/* The list of this CPU. */
-static void add_to_list(struct rcu_sheaves *rs, struct slab_sheaf *sheaf)
+/*
+ * The CPU whose timer starts a work item: this one, or, if it is isolated, one
+ * that is not. Called with preemption disabled, so it stays online.
+ */
+static unsigned int timer_cpu(void)
 {
-	unsigned long flags;
+	unsigned int this_cpu = smp_processor_id();
+	unsigned int cpu;
 
-	raw_spin_lock_irqsave(&rs->lock, flags);
-	list_add_tail(&sheaf->barn_list, &rs->sheaves);
-	WRITE_ONCE(rs->nr, rs->nr + 1);
-	raw_spin_unlock_irqrestore(&rs->lock, flags);
+	if (likely(!cpu_is_isolated(this_cpu)))
+		return this_cpu;
+	for_each_online_cpu(cpu)
+		if (!cpu_is_isolated(cpu))
+			return cpu;
+	return this_cpu;
 }
 
-/* Of this CPU, or a dead one. */
-static void __give_to_rcu(struct rcu_sheaves *rs, struct slab_sheaf *sheaf)
+/*
+ * Nobody is woken up here and now, at least one jiffy has to pass: this may be the
+ * scheduler.
+ */
+static void start_work(struct delayed_work *dwork, unsigned long delay)
 {
+	preempt_disable();
+	queue_delayed_work_on(timer_cpu(), rcu_sheaf_workqueue, dwork,
+			      max(delay, 1UL));
+	preempt_enable();
+}
+
+/* Whether the caller must start_work() of @soon, without the lock. */
+static bool wake_up_queue(struct rcu_sheaves *rs)
+{
+	bool was_awake = rs->awake;
+
 	lockdep_assert_held(&rs->lock);
-	list_del(&sheaf->barn_list);
-	WRITE_ONCE(rs->nr, rs->nr - 1);
-	this_cpu_inc(rcu_sheaves_given);
-	call_rcu_hurry(&sheaf->rcu_head, rcu_sheaf_is_back);
+	rs->awake = true;
+	return !was_awake;
 }
 
-static void give_to_rcu(struct rcu_sheaves *rs, struct slab_sheaf *sheaf)
+/* An empty sheaf becomes rcu_free of this CPU. */
+static void install_rcu_free(struct slub_percpu_sheaves *pcs,
+			     struct slab_sheaf *sheaf)
 {
+	struct rcu_sheaves *rs = this_cpu_ptr(&rcu_sheaves);
 	unsigned long flags;
+	bool first;
 
 	raw_spin_lock_irqsave(&rs->lock, flags);
-	__give_to_rcu(rs, sheaf);
+	first = !rs->nr_filling;
+	if (first)
+		WRITE_ONCE(rs->collect_at,
+			   jiffies + RCU_COLLECT_JIFFIES);
+	list_add_tail(&sheaf->barn_list, &rs->filling);
+	WRITE_ONCE(rs->nr_filling, rs->nr_filling + 1);
+	WRITE_ONCE(pcs->rcu_free, sheaf);
+	pcs->rcu_taken++;
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
+
+	if (first)
+		start_work(&rs->collect, RCU_COLLECT_JIFFIES);
+}
+
+/* Of whatever CPU, which may be storing to it. */
+static void take_away(struct rcu_sheaves *rs, struct slab_sheaf *sheaf,
+		      struct rcu_queue *to)
+{
+	struct slub_percpu_sheaves *pcs;
+
+	lockdep_assert_held(&rs->lock);
+	pcs = per_cpu_ptr(sheaf->cache->cpu_sheaves, rs->cpu);
+	WRITE_ONCE(pcs->rcu_free, NULL);
+	list_del(&sheaf->barn_list);
+	WRITE_ONCE(rs->nr_filling, rs->nr_filling - 1);
+	queue_add(to, sheaf);
+}
+
+static void take_all_away(struct rcu_sheaves *rs)
+{
+	struct slab_sheaf *sheaf, *next;
+
+	list_for_each_entry_safe(sheaf, next, &rs->filling, barn_list)
+		take_away(rs, sheaf, &rs->taken);
+}
+
+/*
+ * The rcu_free of this CPU is full, by a store that was all right even if somebody
+ * has taken it away meanwhile.
+ */
+static void rcu_free_is_full(struct slub_percpu_sheaves *pcs,
+			     struct slab_sheaf *sheaf)
+{
+	struct rcu_sheaves *rs = this_cpu_ptr(&rcu_sheaves);
+	unsigned long flags;
+	bool wake = false;
+
+	raw_spin_lock_irqsave(&rs->lock, flags);
+	if (pcs->rcu_free == sheaf) {
+		WRITE_ONCE(pcs->rcu_free, NULL);
+		list_del(&sheaf->barn_list);
+		WRITE_ONCE(rs->nr_filling, rs->nr_filling - 1);
+		full_add(rs, sheaf);
+		wake = wake_up_queue(rs);
+	}
+	raw_spin_unlock_irqrestore(&rs->lock, flags);
+
+	if (wake)
+		start_work(&rs->soon, 1);
+}
+
+/* Whoever floods the queue of this CPU frees as much as he adds. */
+static void help_if_flooded(void)
+{
+	struct rcu_sheaves *rs = raw_cpu_ptr(&rcu_sheaves);
+
+	if (likely(READ_ONCE(rs->nr_objects) < RCU_MANY_OBJECTS) ||
+	    !in_task() || irqs_disabled())
+		return;
+	if (free_one(rs))
+		free_one(rs);
+}
+
+static struct slab_sheaf *get_rcu_free(struct kmem_cache *s)
+{
+	if (!rcu_sheaf_workqueue)
+		return NULL;
+	/*
+	 * The caller may hold any lock, and no gfp flag is harmless. Who has
+	 * interrupts off may even be the scheduler.
+	 */
+	if (irqs_disabled())
+		return find_empty_sheaf(s);
+	if (!s->sheaf_capacity)
+		return NULL;
+	help_if_flooded();
+	return get_empty_sheaf(s, 0);
 }
 
 /*
@@ -223,19 +452,12 @@ static void give_to_rcu(struct rcu_sheaves *rs, struct slab_sheaf *sheaf)
 static bool kfree_rcu_slow(struct kmem_cache *s, void *object)
 {
 	struct slub_percpu_sheaves *pcs = this_cpu_ptr(s->cpu_sheaves);
+	struct slab_sheaf *sheaf = READ_ONCE(pcs->rcu_free);
 	struct slab_sheaf *empty = NULL;
-	struct slab_sheaf *sheaf;
 
-	if (!pcs->rcu_free) {
+	if (!sheaf) {
 		local_unlock(&s->cpu_sheaves->lock);
-		if (!rcu_sheaf_workqueue)
-			return false;
-		/*
-		 * The caller may hold any lock, and no gfp flag is harmless. Who
-		 * has interrupts off may even be the scheduler.
-		 */
-		empty = irqs_disabled() ? find_empty_sheaf(s) :
-					  get_empty_sheaf(s, 0);
+		empty = get_rcu_free(s);
 		if (!empty)
 			return false;
 		if (!local_trylock(&s->cpu_sheaves->lock)) {
@@ -244,23 +466,18 @@ static bool kfree_rcu_slow(struct kmem_cache *s, void *object)
 		}
 		/* Perhaps on another CPU, or an interrupt has brought one. */
 		pcs = this_cpu_ptr(s->cpu_sheaves);
-		if (!pcs->rcu_free) {
-			struct rcu_sheaves *rs = this_cpu_ptr(&rcu_sheaves);
-
-			pcs->rcu_free = empty;
+		sheaf = READ_ONCE(pcs->rcu_free);
+		if (!sheaf) {
+			sheaf = empty;
 			empty = NULL;
-			add_to_list(rs, pcs->rcu_free);
-			queue_delayed_work_on(rs->cpu, rcu_sheaf_workqueue,
-					      &rs->drain, RCU_DRAIN_JIFFIES);
+			install_rcu_free(pcs, sheaf);
 		}
 	}
 
-	sheaf = pcs->rcu_free;
-	sheaf->objects[sheaf->size++] = object;
-	if (sheaf->size == sheaf->capacity) {
-		pcs->rcu_free = NULL;
-		give_to_rcu(this_cpu_ptr(&rcu_sheaves), sheaf);
-	}
+	sheaf->objects[sheaf->size] = object;
+	WRITE_ONCE(sheaf->size, sheaf->size + 1);
+	if (sheaf->size == sheaf->capacity)
+		rcu_free_is_full(pcs, sheaf);
 	local_unlock(&s->cpu_sheaves->lock);
 
 	if (empty)
@@ -364,200 +581,161 @@ no_slab:
  * Nothing is left behind
  */
 
-/* The cache that the first sheaf in the list is of, or NULL. */
-static struct kmem_cache *first_in_list(struct rcu_sheaves *rs)
+/* Free what can be freed, and see to it that the rest is. For one at a time. */
+static void run_queue(struct rcu_sheaves *rs)
 {
-	struct kmem_cache *s = NULL;
-	struct slab_sheaf *sheaf;
 	unsigned long flags;
+	bool more;
+
+	while (free_one(rs))
+		cond_resched();
 
 	raw_spin_lock_irqsave(&rs->lock, flags);
-	sheaf = list_first_entry_or_null(&rs->sheaves, struct slab_sheaf,
-					 barn_list);
-	if (sheaf)
-		s = sheaf->cache;
+	more = rs->taken.first || rs->full.first;
+	rs->awake = more;
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
-	/*
-	 * The sheaf may become full and be gone now. The cache is there: who
-	 * destroys it waits for this work item, or for flush_mutex.
-	 */
-	return s;
+	if (more)
+		queue_rcu_work(rcu_sheaf_workqueue, &rs->after_gp);
 }
 
-/* Returns false if this is not the CPU of the list. */
-static bool drain_cache(struct rcu_sheaves *rs, struct kmem_cache *s)
+static void soon_fn(struct work_struct *work)
 {
-	struct slub_percpu_sheaves *pcs;
-	struct slab_sheaf *sheaf;
-	bool here;
+	run_queue(container_of(to_delayed_work(work), struct rcu_sheaves,
+			       soon));
+}
 
-	local_lock(&s->cpu_sheaves->lock);
-	here = smp_processor_id() == rs->cpu;
-	pcs = this_cpu_ptr(s->cpu_sheaves);
-	sheaf = pcs->rcu_free;
-	if (here && sheaf) {
-		pcs->rcu_free = NULL;
-		give_to_rcu(rs, sheaf);
+static void after_gp_fn(struct work_struct *work)
+{
+	run_queue(container_of(to_rcu_work(work), struct rcu_sheaves,
+			       after_gp));
+}
+
+/* Take away what a CPU has collected so far. */
+static void collect_now(struct rcu_sheaves *rs)
+{
+	unsigned long flags;
+	bool wake = false;
+
+	raw_spin_lock_irqsave(&rs->lock, flags);
+	if (rs->nr_filling) {
+		take_all_away(rs);
+		wake = wake_up_queue(rs);
 	}
-	local_unlock(&s->cpu_sheaves->lock);
-	return here;
+	raw_spin_unlock_irqrestore(&rs->lock, flags);
+	if (wake)
+		start_work(&rs->soon, 1);
 }
 
-/* Gives what is in the list now to RCU. Returns false if this is not its CPU. */
-static bool drain_list(struct rcu_sheaves *rs)
+/* The same, if it has been there for long enough; or else come back for it. */
+static void collect_fn(struct work_struct *work)
 {
-	unsigned int nr = READ_ONCE(rs->nr);
-	struct kmem_cache *s;
+	struct rcu_sheaves *rs = container_of(to_delayed_work(work),
+					      struct rcu_sheaves, collect);
+	long left = READ_ONCE(rs->collect_at) - jiffies;
 
-	/* Those that come meanwhile are at the end, and have it done again. */
-	while (nr-- && (s = first_in_list(rs)))
-		if (!drain_cache(rs, s))
-			return false;
-	return true;
+	if (left <= 0)
+		collect_now(rs);
+	else if (READ_ONCE(rs->nr_filling))
+		start_work(&rs->collect, left);
 }
 
 /**
- * kfree_rcu_cpu_dead - let the objects go that an offline CPU was to free
- * @s: The cache.
+ * kfree_rcu_cpu_dead - do not let the objects wait that an offline CPU was to free
  * @cpu: The CPU.
  *
- * Context: Task, with the lock for CPU hotplug held. The CPU is dead.
+ * Context: Task.
  */
-void kfree_rcu_cpu_dead(struct kmem_cache *s, unsigned int cpu)
+void kfree_rcu_cpu_dead(unsigned int cpu)
 {
-	struct slub_percpu_sheaves *pcs = per_cpu_ptr(s->cpu_sheaves, cpu);
-	struct rcu_sheaves *rs = per_cpu_ptr(&rcu_sheaves, cpu);
-	struct slab_sheaf *sheaf;
-	unsigned long flags;
-
-	/* Those who do this may be several: what is in the list is rcu_free. */
-	raw_spin_lock_irqsave(&rs->lock, flags);
-	sheaf = pcs->rcu_free;
-	pcs->rcu_free = NULL;
-	if (sheaf)
-		__give_to_rcu(rs, sheaf);
-	raw_spin_unlock_irqrestore(&rs->lock, flags);
+	collect_now(per_cpu_ptr(&rcu_sheaves, cpu));
 }
 
-/*
- * The same for all caches, if the CPU was stopped on its way offline (see
- * hotplug/target in sysfs) and nobody has cleaned up after it.
+/**
+ * kfree_rcu_sheaves_give - have what kfree_rcu() has collected of a cache freed soon
+ * @s: The cache.
+ *
+ * Does not wait for anything.
+ *
+ * Context: Any but NMI and scheduler. Nobody destroys the cache.
  */
-static void drain_dead(struct rcu_sheaves *rs)
+void kfree_rcu_sheaves_give(struct kmem_cache *s)
 {
-	unsigned int nr = READ_ONCE(rs->nr);
-	struct kmem_cache *s;
+	unsigned int cpu;
 
-	while (nr-- && (s = first_in_list(rs)))
-		kfree_rcu_cpu_dead(s, rs->cpu);
-}
+	for_each_possible_cpu(cpu) {
+		struct slub_percpu_sheaves *pcs;
+		struct rcu_sheaves *rs;
+		unsigned long flags;
+		bool wake = false;
 
-/*
- * This is not the CPU of the list: that one goes offline, or is, or has come back
- * and can do it itself. Not before a jiffy has passed: a work item that is queued
- * while it runs stays on the CPU it runs on.
- */
-static void drain_there(struct rcu_sheaves *rs)
-{
-	if (!cpus_read_trylock()) {
-		queue_delayed_work(rcu_sheaf_workqueue, &rs->drain,
-				   RCU_DRAIN_JIFFIES);
-		return;
+		pcs = per_cpu_ptr(s->cpu_sheaves, cpu);
+		if (!READ_ONCE(pcs->rcu_free))
+			continue;
+		rs = per_cpu_ptr(&rcu_sheaves, cpu);
+		raw_spin_lock_irqsave(&rs->lock, flags);
+		if (pcs->rcu_free) {
+			take_away(rs, pcs->rcu_free, &rs->taken);
+			wake = wake_up_queue(rs);
+		}
+		raw_spin_unlock_irqrestore(&rs->lock, flags);
+		if (wake)
+			start_work(&rs->soon, 1);
 	}
-	if (cpu_online(rs->cpu))
-		queue_delayed_work_on(rs->cpu, rcu_sheaf_workqueue, &rs->drain,
-				      1);
-	else
-		drain_dead(rs);
-	cpus_read_unlock();
-}
-
-static void drain_fn(struct work_struct *work)
-{
-	struct rcu_sheaves *rs = container_of(to_delayed_work(work),
-					      struct rcu_sheaves, drain);
-
-	if (!drain_list(rs))
-		drain_there(rs);
 }
 
 /*
- * For the barrier, with CPU hotplug locked out: this is the CPU of the list. It is
- * not if somebody stopped that one where it is online, but has no workqueues, as
- * only hotplug/target in sysfs can: then its sheaves have to wait.
+ * Take all that a CPU has. If @quiet, nobody stores to the sheaves of that cache any
+ * more. Returns whether there is anything to wait for.
  */
-static void flush_fn(struct work_struct *work)
+static bool take_queues(struct rcu_sheaves *rs, struct kmem_cache *quiet,
+			struct rcu_queue *taken, struct rcu_queue *full)
 {
-	drain_list(container_of(work, struct rcu_sheaves, flush));
-}
-
-static bool list_has_any(struct rcu_sheaves *rs)
-{
+	struct slab_sheaf *sheaf;
 	unsigned long flags;
 	bool any;
 
-	/* Waits for what is between the list and RCU. */
 	raw_spin_lock_irqsave(&rs->lock, flags);
-	any = rs->nr;
+	take_all_away(rs);
+	any = rs->taken.first || rs->full.first || rs->nr_busy;
+	while ((sheaf = queue_del(&rs->taken)))
+		queue_add(sheaf->cache == quiet ? full : taken, sheaf);
+	queue_splice(&rs->full, full);
+	rs->nr_objects = 0;
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
 	return any;
 }
 
-/*
- * Whether all sheaves are back that had been given to RCU when this was called.
- * Who is counted twice, by two CPUs, was first given and is back later. Having
- * read the latter first, the answer may be a false alarm, but not false comfort.
- */
-static bool none_under_way(void)
+static void free_queue(struct rcu_queue *q)
 {
-	unsigned long back = 0, given = 0;
-	unsigned int cpu;
+	struct slab_sheaf *sheaf;
 
-	for_each_possible_cpu(cpu)
-		back += READ_ONCE(per_cpu(rcu_sheaves_back, cpu));
-	/* Pairs with rcu_sheaf_is_back(). */
-	smp_mb();
-	for_each_possible_cpu(cpu)
-		given += READ_ONCE(per_cpu(rcu_sheaves_given, cpu));
-	return back == given;
+	while ((sheaf = queue_del(q))) {
+		free_rcu_sheaf(sheaf);
+		cond_resched();
+	}
 }
 
-/**
- * kfree_rcu_sheaves_barrier_cpuslocked - wait for objects in sheaves to be freed
- *
- * Like kfree_rcu_sheaves_barrier().
- *
- * Context: Task that may sleep, with the lock for CPU hotplug held.
- */
-void kfree_rcu_sheaves_barrier_cpuslocked(void)
+static void wait_for_all(struct kmem_cache *quiet)
 {
+	struct rcu_queue taken, full;
 	unsigned int cpu;
+	bool any = false;
 
-	lockdep_assert_cpus_held();
-	if (!rcu_sheaf_workqueue)
-		return;
+	queue_init(&taken);
+	queue_init(&full);
 
-	mutex_lock(&flush_mutex);
-	for_each_possible_cpu(cpu) {
-		struct rcu_sheaves *rs = per_cpu_ptr(&rcu_sheaves, cpu);
-
-		if (!list_has_any(rs))
-			continue;
-		if (cpu_online(cpu))
-			queue_work_on(cpu, rcu_sheaf_workqueue, &rs->flush);
-		else
-			drain_dead(rs);
-	}
-	for_each_online_cpu(cpu)
-		flush_work(&per_cpu(rcu_sheaves, cpu).flush);
-	mutex_unlock(&flush_mutex);
-
-	/* Those that run and still look at a cache of which nothing is listed. */
+	mutex_lock(&barrier_mutex);
 	for_each_possible_cpu(cpu)
-		flush_work(&per_cpu(rcu_sheaves, cpu).drain.work);
-
-	if (!none_under_way())
-		rcu_barrier();
+		any |= take_queues(per_cpu_ptr(&rcu_sheaves, cpu), quiet,
+				   &taken, &full);
+	if (any)
+		synchronize_rcu();
+	free_queue(&full);
+	/* Nobody stores to these now. Their readers have another one to go. */
+	if (taken.first)
+		synchronize_rcu();
+	free_queue(&taken);
+	mutex_unlock(&barrier_mutex);
 }
 
 /**
@@ -566,20 +744,69 @@ void kfree_rcu_sheaves_barrier_cpuslocked(void)
  * Whatever sheaves have taken from kfree_rcu() before this is called, on any
  * CPU, is freed when it returns.
  *
- * Context: Task that may sleep, without the lock for CPU hotplug.
+ * Context: Task that may sleep.
  */
 void kfree_rcu_sheaves_barrier(void)
 {
-	cpus_read_lock();
-	kfree_rcu_sheaves_barrier_cpuslocked();
-	cpus_read_unlock();
+	if (rcu_sheaf_workqueue)
+		wait_for_all(NULL);
+}
+
+/*
+ * Whether all objects of a cache that were given to kfree_rcu() are freed. Who is
+ * counted by two CPUs was first taken and is done later. Having read the latter first,
+ * the answer may be a false alarm, but not false comfort.
+ */
+static bool none_under_way(struct kmem_cache *s)
+{
+	unsigned int done = 0, taken = 0;
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu)
+		done += READ_ONCE(per_cpu_ptr(s->cpu_sheaves, cpu)->rcu_done);
+	/* Pairs with free_rcu_sheaf(). */
+	smp_mb();
+	for_each_possible_cpu(cpu)
+		taken += READ_ONCE(per_cpu_ptr(s->cpu_sheaves, cpu)->rcu_taken);
+	return done == taken;
 }
 
 /**
- * kfree_rcu_sheaves_count - how many sheaves wait to be given to RCU
+ * kfree_rcu_sheaves_barrier_on_cache - wait for objects of one cache to be freed
+ * @s: The cache. Nobody calls kfree_rcu() for an object of it any more, unless it is
+ *     merged with others.
+ *
+ * Context: Task that may sleep.
+ */
+void kfree_rcu_sheaves_barrier_on_cache(struct kmem_cache *s)
+{
+	/* Others may go on with a cache that is merged, or is about to be. */
+	if (!none_under_way(s))
+		wait_for_all(slab_unmergeable(s) ? s : NULL);
+}
+
+static unsigned long count_objects(struct rcu_sheaves *rs)
+{
+	struct slab_sheaf *sheaf;
+	unsigned long flags;
+	unsigned long nr;
+
+	raw_spin_lock_irqsave(&rs->lock, flags);
+	nr = rs->nr_objects;
+	/* The CPU may be storing to these. */
+	list_for_each_entry(sheaf, &rs->filling, barn_list)
+		nr += data_race(READ_ONCE(sheaf->size));
+	for (sheaf = rs->taken.first; sheaf; sheaf = sheaf->next)
+		nr += data_race(READ_ONCE(sheaf->size));
+	raw_spin_unlock_irqrestore(&rs->lock, flags);
+	return nr;
+}
+
+/**
+ * kfree_rcu_sheaves_count - how many objects are in sheaves and wait to be freed
  *
  * Context: Any.
- * Return: The number of sheaves, not of objects.
+ * Return: The number of objects, of all caches.
  */
 unsigned long kfree_rcu_sheaves_count(void)
 {
@@ -587,31 +814,36 @@ unsigned long kfree_rcu_sheaves_count(void)
 	unsigned int cpu;
 
 	for_each_possible_cpu(cpu)
-		nr += READ_ONCE(per_cpu(rcu_sheaves, cpu).nr);
+		nr += count_objects(per_cpu_ptr(&rcu_sheaves, cpu));
 	return nr;
 }
 EXPORT_SYMBOL_IF_KUNIT(kfree_rcu_sheaves_count);
 
 /**
- * kfree_rcu_sheaves_hurry - give the sheaves of all CPUs to RCU soon
+ * kfree_rcu_sheaves_scan - free objects in sheaves that have waited long enough
+ * @nr: How many should be freed.
  *
- * Does not wait for anything.
+ * Those that have not are freed as soon as they have: the sheaves that collect do
+ * not collect any further. Does not wait for anything.
  *
- * Context: Any in which a task may be woken up: neither NMI nor scheduler.
+ * Context: Task, as for kfree().
+ * Return: How many objects are freed now.
  */
-void kfree_rcu_sheaves_hurry(void)
+unsigned long kfree_rcu_sheaves_scan(unsigned long nr)
 {
-	unsigned int cpu;
+	unsigned long done = 0;
+	unsigned int cpu, freed;
 
 	for_each_possible_cpu(cpu) {
 		struct rcu_sheaves *rs = per_cpu_ptr(&rcu_sheaves, cpu);
 
-		if (READ_ONCE(rs->nr))
-			mod_delayed_work_on(cpu, rcu_sheaf_workqueue,
-					    &rs->drain, 0);
+		collect_now(rs);
+		while (done < nr && (freed = free_one(rs)))
+			done += freed;
 	}
+	return done;
 }
-EXPORT_SYMBOL_IF_KUNIT(kfree_rcu_sheaves_hurry);
+EXPORT_SYMBOL_IF_KUNIT(kfree_rcu_sheaves_scan);
 
 static int __init kfree_rcu_sheaves_init(void)
 {
@@ -622,13 +854,16 @@ static int __init kfree_rcu_sheaves_init(void)
 		struct rcu_sheaves *rs = per_cpu_ptr(&rcu_sheaves, cpu);
 
 		raw_spin_lock_init(&rs->lock);
-		INIT_LIST_HEAD(&rs->sheaves);
-		INIT_DELAYED_WORK(&rs->drain, drain_fn);
-		INIT_WORK(&rs->flush, flush_fn);
+		INIT_LIST_HEAD(&rs->filling);
+		queue_init(&rs->taken);
+		queue_init(&rs->full);
+		INIT_DELAYED_WORK(&rs->collect, collect_fn);
+		INIT_DELAYED_WORK(&rs->soon, soon_fn);
+		INIT_RCU_WORK(&rs->after_gp, after_gp_fn);
 		rs->cpu = cpu;
 	}
 
-	wq = alloc_workqueue("slab_rcu", WQ_MEM_RECLAIM, 0);
+	wq = alloc_workqueue("slab_rcu", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	WARN_ON(!wq);
 	/* Others use all of it as soon as they see it. */
 	smp_store_release(&rcu_sheaf_workqueue, wq);

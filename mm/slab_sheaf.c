@@ -76,61 +76,49 @@
  * has not used the cache yet, since sheaves are only allocated when they are
  * first needed.
  *
- * Memory for sheaves comes from kmalloc_nosheaf(), which passes by the sheaves,
- * so that a kmalloc cache may have sheaves that lie in itself.
+ * The spare may be taken away. A CPU that must not be disturbed (cpu_is_isolated())
+ * keeps its sheaves to itself, and nobody makes it give them back, except for the
+ * spare, which it only looks at when main is empty or full: so it changes hands by
+ * xchg(), and anybody may have it. Whoever counts objects looks at the sheaves of
+ * other CPUs without any lock. The memory of a sheaf stays a sheaf until a grace
+ * period is over (SLAB_TYPESAFE_BY_RCU): the sum may be wrong, but nothing else.
+ * mm/slab_sheaf_admin.c has what is done from outside, and to all CPUs.
  *
- * Lock order: slab_mutex, sheaf_works_mutex, pcs->lock, barn->lock. Neither memory
- * is allocated nor are slabs touched under the latter two; but see mm/slab_rcu.c for
- * debugobjects.
+ * Memory for sheaves comes from kmalloc_nosheaf(), that is, from caches without
+ * sheaves, where no user data lies beside them.
+ *
+ * Lock order: slab_mutex, visit_mutex, pcs->lock, barn->lock. Neither memory is
+ * allocated nor are slabs touched under the latter two.
  */
 
-#include <linux/cpu.h>
-#include <linux/cpumask.h>
-#include <linux/export.h>
 #include <linux/kernel.h>
-#include <linux/list.h>
 #include <linux/mm.h>
-#include <linux/mutex.h>
-#include <linux/sizes.h>
-#include <linux/workqueue.h>
-#include <kunit/visibility.h>
+#include <linux/mmzone.h>
 
 #include "internal.h"
 #include "slab_sheaf.h"
 
 /*
- * Of how many full and how many empty sheaves a barn accepts at least. A barn
- * for many CPUs accepts one for each CPU.
- */
-#define BARN_MIN_SHEAVES	10
-
-/* What the largest piece of memory that can be allocated has room for. */
-#define SHEAF_MAX_CAPACITY						\
-	((unsigned int)((KMALLOC_MAX_SIZE -				\
-			 sizeof(struct slab_sheaf)) / sizeof(void *)))
-
-/*
  * Stands for a sheaf that is not there. It is empty, and it is full, and nobody
  * can write to it.
  */
-static const struct slab_sheaf slab_no_sheaf_storage;
-#define slab_no_sheaf	((struct slab_sheaf *)&slab_no_sheaf_storage)
+const struct slab_sheaf slab_no_sheaf_storage;
 
-static int boot_capacity __ro_after_init = -1;
-
-static int __init setup_sheaf_capacity(char *str)
+/**
+ * sheaf_near_node - the node that memory for a node comes from
+ * @node: The node.
+ *
+ * Context: Any.
+ * Return: @node itself, if it has memory; NUMA_NO_NODE, if no node has.
+ */
+int sheaf_near_node(int node)
 {
-	unsigned int capacity;
+	struct zoneref *z;
 
-	if (kstrtouint(str, 0, &capacity) || capacity > SHEAF_MAX_CAPACITY) {
-		pr_err("slab_sheaf_capacity=%s: not a number from 0 to %u, ignored\n",
-		       str, SHEAF_MAX_CAPACITY);
-		return 1;
-	}
-	boot_capacity = capacity;
-	return 1;
+	z = first_zones_zonelist(node_zonelist(node, GFP_KERNEL),
+				 gfp_zone(GFP_KERNEL), NULL);
+	return z->zone ? zone_to_nid(z->zone) : NUMA_NO_NODE;
 }
-__setup("slab_sheaf_capacity=", setup_sheaf_capacity);
 
 /* NULL if the cache has no sheaves, or if memory was short. */
 static struct node_barn *get_barn(struct kmem_cache *s)
@@ -146,14 +134,13 @@ static struct node_barn *get_barn(struct kmem_cache *s)
  */
 static struct node_barn *get_near_barn(struct kmem_cache *s)
 {
-	struct zoneref *z;
+	int node;
 
 	if (likely(node_state(numa_node_id(), N_NORMAL_MEMORY)))
 		return NULL;
 
-	z = first_zones_zonelist(node_zonelist(numa_node_id(), GFP_KERNEL),
-				 gfp_zone(GFP_KERNEL), NULL);
-	return z->zone ? READ_ONCE(s->barns[zone_to_nid(z->zone)]) : NULL;
+	node = sheaf_near_node(numa_node_id());
+	return node == NUMA_NO_NODE ? NULL : READ_ONCE(s->barns[node]);
 }
 
 /*
@@ -164,7 +151,7 @@ static struct node_barn *get_near_barn(struct kmem_cache *s)
 static struct node_barn *get_barn_of(struct kmem_cache *s, int node)
 {
 	if (unlikely(!node_state(node, N_CPU)) &&
-	    node_state(numa_node_id(), N_NORMAL_MEMORY))
+	    sheaf_near_node(numa_node_id()) != node)
 		return NULL;
 	return READ_ONCE(s->barns[node]);
 }
@@ -207,11 +194,35 @@ static struct slab_sheaf *alloc_empty_sheaf(struct kmem_cache *s, gfp_t gfp)
 	return alloc_sheaf(s, gfp | __GFP_NOMEMALLOC | __GFP_NOWARN);
 }
 
-static void free_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
+void free_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
 	VM_WARN_ON_ONCE(sheaf->size);
 	kfree_nosheaf(sheaf);
 	stat(s, SHEAF_FREE);
+}
+
+/*
+ * The spare of a CPU. Whoever holds the lock may give the CPU one, if it has none;
+ * anybody may take it away (mm/slab_sheaf_admin.c). Whoever wants to know what is
+ * in it takes it first.
+ */
+static struct slab_sheaf *take_spare(struct slub_percpu_sheaves *pcs)
+{
+	return READ_ONCE(pcs->spare) ? xchg(&pcs->spare, NULL) : NULL;
+}
+
+static void give_spare(struct slub_percpu_sheaves *pcs,
+		       struct slab_sheaf *sheaf)
+{
+	/* What is in it is there before who takes it away can see it. */
+	if (sheaf)
+		smp_store_release(&pcs->spare, sheaf);
+}
+
+static void set_main(struct slub_percpu_sheaves *pcs, struct slab_sheaf *sheaf)
+{
+	/* Others may look at it to count. */
+	WRITE_ONCE(pcs->main, sheaf);
 }
 
 /* Whoever can get by without one takes this, if locks of any kind may be held. */
@@ -285,25 +296,30 @@ static bool install_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
 	struct slub_percpu_sheaves *pcs;
 	struct slab_sheaf *rest = NULL;
+	struct slab_sheaf *main, *spare;
 
 	if (!local_trylock(&s->cpu_sheaves->lock))
 		return put_sheaf(s, sheaf);
 
 	pcs = this_cpu_ptr(s->cpu_sheaves);
-	if (pcs->main == slab_no_sheaf) {
-		pcs->main = sheaf;
-	} else if (!pcs->spare) {
-		pcs->spare = pcs->main;
-		pcs->main = sheaf;
-	} else if (!pcs->spare->size) {
-		rest = pcs->spare;
-		pcs->spare = sheaf;
-	} else if (!pcs->main->size || pcs->main->size == pcs->main->capacity) {
-		rest = pcs->main;
-		pcs->main = sheaf;
+	main = pcs->main;
+	spare = take_spare(pcs);
+	if (main == slab_no_sheaf) {
+		main = sheaf;
+	} else if (!spare) {
+		spare = main;
+		main = sheaf;
+	} else if (!spare->size) {
+		rest = spare;
+		spare = sheaf;
+	} else if (!main->size || main->size == main->capacity) {
+		rest = main;
+		main = sheaf;
 	} else {
 		rest = sheaf;
 	}
+	set_main(pcs, main);
+	give_spare(pcs, spare);
 	local_unlock(&s->cpu_sheaves->lock);
 
 	return !rest || put_sheaf(s, rest);
@@ -317,24 +333,19 @@ static struct slab_sheaf *full_for_empty(struct node_barn *barn, bool trade,
 }
 
 /*
- * Make main one that has objects, by means of spare and the barn alone. If that
- * leaves an empty sheaf that nobody wants, *@rest is set to it.
+ * Make main a full one from a barn. An empty main goes there for it, if there is an
+ * (empty) spare as well, and becomes the spare otherwise. If the former leaves an
+ * empty sheaf that nobody wants, *@rest is set to it.
  */
-static bool replace_empty_main(struct kmem_cache *s,
-			       struct slub_percpu_sheaves *pcs,
-			       struct slab_sheaf **rest)
+static bool full_main_from_barn(struct kmem_cache *s,
+				struct slub_percpu_sheaves *pcs,
+				struct slab_sheaf **spare,
+				struct slab_sheaf **rest)
 {
 	struct slab_sheaf *empty = pcs->main;
-	bool trade = pcs->spare;
 	struct slab_sheaf *full;
 	struct node_barn *barn;
-
-	lockdep_assert_held(this_cpu_ptr(&s->cpu_sheaves->lock));
-
-	if (pcs->spare && pcs->spare->size) {
-		swap(pcs->main, pcs->spare);
-		return true;
-	}
+	bool trade = *spare;
 
 	barn = get_barn(s);
 	if (!barn)
@@ -354,32 +365,50 @@ static bool replace_empty_main(struct kmem_cache *s,
 	if (trade)
 		*rest = empty;
 	else if (empty != slab_no_sheaf)
-		pcs->spare = empty;
+		*spare = empty;
 	stat(s, BARN_GET);
-	pcs->main = full;
+	set_main(pcs, full);
 	return true;
 }
 
-/* Make main one that has room, by means of spare and the barn alone. */
-static bool replace_full_main(struct kmem_cache *s,
-			      struct slub_percpu_sheaves *pcs)
+/* Make main one that has objects, by means of spare and the barn alone. */
+static bool replace_empty_main(struct kmem_cache *s,
+			       struct slub_percpu_sheaves *pcs,
+			       struct slab_sheaf **rest)
+{
+	struct slab_sheaf *spare = take_spare(pcs);
+	struct slab_sheaf *main = pcs->main;
+	bool done = true;
+
+	lockdep_assert_held(this_cpu_ptr(&s->cpu_sheaves->lock));
+
+	if (spare && spare->size) {
+		set_main(pcs, spare);
+		spare = main;
+	} else {
+		done = full_main_from_barn(s, pcs, &spare, rest);
+	}
+	give_spare(pcs, spare);
+	return done;
+}
+
+/*
+ * Make main an empty one from a barn. A full main goes there for it, if there is a
+ * (full) spare as well, and becomes the spare otherwise.
+ */
+static bool empty_main_from_barn(struct kmem_cache *s,
+				 struct slub_percpu_sheaves *pcs,
+				 struct slab_sheaf **spare)
 {
 	struct slab_sheaf *full = pcs->main;
 	struct slab_sheaf *empty;
 	struct node_barn *barn;
 
-	lockdep_assert_held(this_cpu_ptr(&s->cpu_sheaves->lock));
-
-	if (pcs->spare && pcs->spare->size < pcs->spare->capacity) {
-		swap(pcs->main, pcs->spare);
-		return true;
-	}
-
 	barn = get_barn(s);
 	if (!barn)
 		return false;
 
-	if (pcs->spare) {
+	if (*spare) {
 		empty = barn_swap_full(barn, full);
 		if (!empty) {
 			barn = get_home_barn(s, full);
@@ -393,10 +422,30 @@ static bool replace_full_main(struct kmem_cache *s,
 		if (!empty)
 			return false;
 		if (full != slab_no_sheaf)
-			pcs->spare = full;
+			*spare = full;
 	}
-	pcs->main = empty;
+	set_main(pcs, empty);
 	return true;
+}
+
+/* Make main one that has room, by means of spare and the barn alone. */
+static bool replace_full_main(struct kmem_cache *s,
+			      struct slub_percpu_sheaves *pcs)
+{
+	struct slab_sheaf *spare = take_spare(pcs);
+	struct slab_sheaf *main = pcs->main;
+	bool done = true;
+
+	lockdep_assert_held(this_cpu_ptr(&s->cpu_sheaves->lock));
+
+	if (spare && spare->size < spare->capacity) {
+		set_main(pcs, spare);
+		spare = main;
+	} else {
+		done = empty_main_from_barn(s, pcs, &spare);
+	}
+	give_spare(pcs, spare);
+	return done;
 }
 
 /* All sheaves are empty: refill one, and take the object out of it. */
@@ -482,8 +531,7 @@ void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node)
 	}
 
 	/* If there is a spare, it is empty as well, and can be refilled. */
-	empty = pcs->spare;
-	pcs->spare = NULL;
+	empty = take_spare(pcs);
 	local_unlock(&s->cpu_sheaves->lock);
 	return alloc_by_refill(s, empty, gfp, node);
 }
@@ -717,7 +765,8 @@ static void install_remote(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	if (local_trylock(&s->cpu_sheaves->lock)) {
 		pcs = this_cpu_ptr(s->cpu_sheaves);
 		if (!pcs->remote) {
-			pcs->remote = sheaf;
+			/* As in give_spare(), for who counts. */
+			smp_store_release(&pcs->remote, sheaf);
 			sheaf = NULL;
 		}
 		local_unlock(&s->cpu_sheaves->lock);
@@ -756,7 +805,7 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
 		stat(s, FREE_FASTPATH);
 		return true;
 	}
-	pcs->remote = NULL;
+	WRITE_ONCE(pcs->remote, NULL);
 	local_unlock(&s->cpu_sheaves->lock);
 
 	/* As in __sheaf_free(), no gfp flag is harmless. */
@@ -814,10 +863,7 @@ struct slab_sheaf *sheaf_lend(struct kmem_cache *s, unsigned int size,
 	struct slab_sheaf *sheaf = NULL;
 
 	if (local_trylock(&s->cpu_sheaves->lock)) {
-		struct slub_percpu_sheaves *pcs = this_cpu_ptr(s->cpu_sheaves);
-
-		sheaf = pcs->spare;
-		pcs->spare = NULL;
+		sheaf = take_spare(this_cpu_ptr(s->cpu_sheaves));
 		local_unlock(&s->cpu_sheaves->lock);
 	}
 	if (unlikely(!sheaf))
@@ -857,9 +903,9 @@ static bool install_lent_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 
 	pcs = this_cpu_ptr(s->cpu_sheaves);
 	if (unlikely(pcs->main == slab_no_sheaf))
-		pcs->main = sheaf;
-	else if (likely(!pcs->spare))
-		pcs->spare = sheaf;
+		set_main(pcs, sheaf);
+	else if (likely(!READ_ONCE(pcs->spare)))
+		give_spare(pcs, sheaf);
 	else
 		installed = false;
 	local_unlock(&s->cpu_sheaves->lock);
@@ -901,425 +947,4 @@ bool sheaf_take_back(struct kmem_cache *s, struct slab_sheaf *sheaf, bool clean)
 	if (sheaf->size == sheaf->capacity || pour_out(s, sheaf))
 		return put_sheaf(s, sheaf);
 	return install_sheaf(s, sheaf);
-}
-
-/*
- * Giving back
- */
-
-static void release_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
-{
-	if (!sheaf || sheaf == slab_no_sheaf)
-		return;
-	flush_sheaf(s, sheaf);
-	free_empty_sheaf(s, sheaf);
-}
-
-static void flush_barn(struct kmem_cache *s, struct node_barn *barn)
-{
-	struct slab_sheaf *sheaf, *next;
-	LIST_HEAD(sheaves);
-
-	barn_take_all(barn, &sheaves, &sheaves);
-	list_for_each_entry_safe(sheaf, next, &sheaves, barn_list)
-		release_sheaf(s, sheaf);
-}
-
-static bool node_has_online_cpu(int node)
-{
-	unsigned int cpu;
-
-	for_each_online_cpu(cpu)
-		if (cpu_to_node(cpu) == node)
-			return true;
-	return false;
-}
-
-/**
- * sheaves_cpu_dead - empty the sheaves of a CPU that is offline
- * @s: The cache.
- * @cpu: The CPU.
- *
- * Context: Task, with the lock for CPU hotplug held; if not for writing, with
- *	    sheaf_works_mutex. The CPU is dead, so its lock means nothing, and is
- *	    free.
- */
-void sheaves_cpu_dead(struct kmem_cache *s, unsigned int cpu)
-{
-	struct slub_percpu_sheaves *pcs = per_cpu_ptr(s->cpu_sheaves, cpu);
-	int node = cpu_to_node(cpu);
-	struct node_barn *barn = NULL;
-
-	release_sheaf(s, pcs->main);
-	release_sheaf(s, pcs->spare);
-	release_sheaf(s, pcs->remote);
-	pcs->main = slab_no_sheaf;
-	pcs->spare = NULL;
-	pcs->remote = NULL;
-
-	/* A barn that no CPU would look into any more is emptied as well. */
-	if (s->barns && node != NUMA_NO_NODE)
-		barn = READ_ONCE(s->barns[node]);
-	if (barn && !node_has_online_cpu(node))
-		flush_barn(s, barn);
-}
-
-static void flush_this_cpu(struct kmem_cache *s)
-{
-	struct slub_percpu_sheaves *pcs;
-	struct slab_sheaf *main, *spare, *remote;
-
-	local_lock(&s->cpu_sheaves->lock);
-	pcs = this_cpu_ptr(s->cpu_sheaves);
-	main = pcs->main;
-	spare = pcs->spare;
-	remote = pcs->remote;
-	pcs->main = slab_no_sheaf;
-	pcs->spare = NULL;
-	pcs->remote = NULL;
-	local_unlock(&s->cpu_sheaves->lock);
-
-	release_sheaf(s, main);
-	release_sheaf(s, spare);
-	release_sheaf(s, remote);
-}
-
-static unsigned long count_cpu(struct slub_percpu_sheaves *pcs)
-{
-	unsigned long nr = pcs->main->size;
-
-	if (pcs->spare)
-		nr += pcs->spare->size;
-	if (pcs->remote)
-		nr += pcs->remote->size;
-	return nr;
-}
-
-static unsigned long count_this_cpu(struct kmem_cache *s)
-{
-	unsigned long nr;
-
-	local_lock(&s->cpu_sheaves->lock);
-	nr = count_cpu(this_cpu_ptr(s->cpu_sheaves));
-	local_unlock(&s->cpu_sheaves->lock);
-	return nr;
-}
-
-/*
- * Only a CPU itself can look at its sheaves while it is online, so whatever is to
- * be done with those of all CPUs is done by work items. These need a CPU that has
- * its workqueues, which is any that is online, but if somebody stopped it between
- * the two (hotplug/target in sysfs).
- */
-struct sheaf_work {
-	struct work_struct work;
-	struct kmem_cache *s;
-	bool queued;
-	bool flush;
-	unsigned long nr_objects;
-};
-
-static DEFINE_PER_CPU(struct sheaf_work, sheaf_works);
-static DEFINE_MUTEX(sheaf_works_mutex);
-static struct workqueue_struct *sheaf_workqueue;
-
-static void sheaf_work_fn(struct work_struct *work)
-{
-	struct sheaf_work *w = container_of(work, struct sheaf_work, work);
-
-	if (w->flush)
-		flush_this_cpu(w->s);
-	else
-		w->nr_objects = count_this_cpu(w->s);
-}
-
-/* Racy, and good enough: who starts to use the cache now may be overlooked. */
-static bool cpu_has_sheaves(struct kmem_cache *s, unsigned int cpu)
-{
-	struct slub_percpu_sheaves *pcs = per_cpu_ptr(s->cpu_sheaves, cpu);
-
-	return READ_ONCE(pcs->main) != slab_no_sheaf ||
-	       READ_ONCE(pcs->spare) || READ_ONCE(pcs->remote);
-}
-
-/*
- * A CPU that is offline has sheaves only if it was stopped on its way there, before
- * sheaves_cpu_dead() was called. It stays where it is, for the lock for CPU hotplug
- * is held.
- */
-static unsigned long visit_dead_cpu(struct kmem_cache *s, unsigned int cpu,
-				    bool flush)
-{
-	if (!flush)
-		return count_cpu(per_cpu_ptr(s->cpu_sheaves, cpu));
-	sheaves_cpu_dead(s, cpu);
-	return 0;
-}
-
-static bool queue_sheaf_work(struct kmem_cache *s, unsigned int cpu, bool flush)
-{
-	struct sheaf_work *w = &per_cpu(sheaf_works, cpu);
-
-	INIT_WORK(&w->work, sheaf_work_fn);
-	w->s = s;
-	w->flush = flush;
-	w->nr_objects = 0;
-	return queue_work_on(cpu, sheaf_workqueue, &w->work);
-}
-
-/*
- * Flush the sheaves of all CPUs, or else count the objects in them. The caller
- * holds the lock for CPU hotplug.
- */
-static unsigned long visit_cpus(struct kmem_cache *s, bool flush)
-{
-	unsigned long nr_objects = 0;
-	struct sheaf_work *w;
-	unsigned int cpu;
-
-	lockdep_assert_cpus_held();
-
-	mutex_lock(&sheaf_works_mutex);
-	for_each_possible_cpu(cpu) {
-		w = &per_cpu(sheaf_works, cpu);
-		w->queued = false;
-		if (!cpu_has_sheaves(s, cpu))
-			continue;
-		if (cpu_online(cpu))
-			w->queued = queue_sheaf_work(s, cpu, flush);
-		else
-			nr_objects += visit_dead_cpu(s, cpu, flush);
-	}
-	for_each_online_cpu(cpu) {
-		w = &per_cpu(sheaf_works, cpu);
-		if (!w->queued)
-			continue;
-		flush_work(&w->work);
-		nr_objects += w->nr_objects;
-	}
-	mutex_unlock(&sheaf_works_mutex);
-	return nr_objects;
-}
-
-/**
- * sheaves_flush - give all objects in sheaves and barns back to their slabs
- * @s: The cache.
- *
- * If nobody uses the cache meanwhile, no object is in any sheaf afterwards, and
- * the memory of the sheaves is free. Otherwise there is little.
- *
- * Context: Task that may sleep, with the lock for CPU hotplug held.
- */
-void sheaves_flush(struct kmem_cache *s)
-{
-	int node;
-
-	if (!s->sheaf_capacity)
-		return;
-
-	visit_cpus(s, true);
-	for_each_node(node) {
-		struct node_barn *barn = READ_ONCE(s->barns[node]);
-
-		if (barn)
-			flush_barn(s, barn);
-	}
-}
-
-/**
- * kmem_cache_cached_objects - how many objects there are in sheaves and barns
- * @s: The cache.
- *
- * These objects are free, but /proc/slabinfo has them as allocated.
- *
- * Context: Task that may sleep, without the lock for CPU hotplug.
- * Return: The number of objects. Exact if nobody uses the cache.
- */
-unsigned long kmem_cache_cached_objects(struct kmem_cache *s)
-{
-	unsigned long nr;
-	int node;
-
-	if (!s->sheaf_capacity)
-		return 0;
-
-	cpus_read_lock();
-	nr = visit_cpus(s, false);
-	cpus_read_unlock();
-
-	for_each_node(node) {
-		struct node_barn *barn = READ_ONCE(s->barns[node]);
-
-		if (barn)
-			nr += READ_ONCE(barn->nr_full) * s->sheaf_capacity;
-	}
-	return nr;
-}
-EXPORT_SYMBOL_IF_KUNIT(kmem_cache_cached_objects);
-
-/*
- * Setting up
- */
-
-static unsigned int barn_limit(int node)
-{
-	unsigned int nr_cpus = 0;
-	unsigned int cpu;
-
-	for_each_present_cpu(cpu)
-		nr_cpus += cpu_to_node(cpu) == node;
-	return max_t(unsigned int, nr_cpus, BARN_MIN_SHEAVES);
-}
-
-/**
- * sheaves_prepare_node - get ready for a node, or for one more CPU of a node
- * @s: The cache.
- * @node: The node, which need not be online yet.
- *
- * Context: Task that may sleep, under slab_mutex unless nobody else knows of
- *	    the cache yet.
- * Return: 0 or -ENOMEM. In the latter case, CPUs of the node use the cache
- *	   without a barn: slowly, but they do.
- */
-int sheaves_prepare_node(struct kmem_cache *s, int node)
-{
-	struct node_barn *barn;
-	unsigned int limit;
-
-	if (!s->sheaf_capacity || node == NUMA_NO_NODE)
-		return 0;
-
-	limit = barn_limit(node);
-	if (s->barns[node]) {
-		barn_set_limits(s->barns[node], limit, limit);
-		return 0;
-	}
-
-	/* Falls back to other nodes if this one has no memory, or not yet. */
-	barn = kzalloc_node(sizeof(*barn), GFP_KERNEL, node);
-	if (!barn)
-		return -ENOMEM;
-	barn_init(barn, limit, limit);
-	/* Others use it as soon as they see it. */
-	smp_store_release(&s->barns[node], barn);
-	return 0;
-}
-
-/**
- * sheaves_create - prepare a cache to be used without sheaves
- * @s: The cache.
- *
- * Context: Task that may sleep; or early boot.
- * Return: 0 or -ENOMEM.
- */
-int sheaves_create(struct kmem_cache *s)
-{
-	unsigned int cpu;
-
-	BUILD_BUG_ON(PERCPU_DYNAMIC_EARLY_SIZE <
-		     NR_KMALLOC_TYPES * KMALLOC_SHIFT_HIGH *
-		     (sizeof(struct slub_percpu_sheaves) +
-		      IS_ENABLED(CONFIG_SLUB_STATS) * NR_SLUB_STAT_ITEMS *
-		      sizeof(unsigned int)));
-
-	/* The lock and main on one cache line. */
-	s->cpu_sheaves = __alloc_percpu(sizeof(struct slub_percpu_sheaves),
-					2 * sizeof(void *));
-	if (!s->cpu_sheaves)
-		return -ENOMEM;
-
-	for_each_possible_cpu(cpu) {
-		struct slub_percpu_sheaves *pcs;
-
-		pcs = per_cpu_ptr(s->cpu_sheaves, cpu);
-		local_trylock_init(&pcs->lock);
-		pcs->main = slab_no_sheaf;
-	}
-	return 0;
-}
-
-/*
- * Half of what a CPU used to cache in cpu slabs and cpu partial slabs, which for
- * objects of a page and less was several slabs of several pages; or more if that
- * is asked for; and as much as fits in the memory that a sheaf of this size takes
- * anyway.
- */
-static unsigned int default_capacity(struct kmem_cache *s,
-				     unsigned int requested)
-{
-	struct slab_sheaf *sheaf;
-	unsigned int capacity;
-
-	if (s->size > SZ_4K)
-		capacity = 4;
-	else if (s->size > SZ_2K)
-		capacity = 12;
-	else if (s->size >= 256)
-		capacity = 28;
-	else
-		capacity = 60;
-
-	capacity = clamp_t(unsigned int, requested, capacity,
-			   SHEAF_MAX_CAPACITY);
-	return (kmalloc_size_roundup(struct_size(sheaf, objects, capacity)) -
-		sizeof(*sheaf)) / sizeof(sheaf->objects[0]);
-}
-
-/**
- * sheaves_enable - let a cache have sheaves from now on
- * @s: The cache. Left without sheaves if it has debugging enabled, or if the
- *     user wants no sheaves.
- * @capacity: The capacity that whoever creates the cache asks for, or 0.
- *
- * Context: Task that may sleep; or early boot, if kmalloc() works. Nobody else
- *	    uses the cache.
- * Return: 0 or -ENOMEM. Leaves the cache in a state to be destroyed in.
- */
-int sheaves_enable(struct kmem_cache *s, unsigned int capacity)
-{
-	int node;
-
-	if (boot_capacity >= 0)
-		capacity = boot_capacity;
-	else
-		capacity = default_capacity(s, capacity);
-	if (!capacity || s->flags & SLAB_DEBUG_FLAGS)
-		return 0;
-
-	s->barns = kcalloc(nr_node_ids, sizeof(*s->barns), GFP_KERNEL);
-	if (!s->barns)
-		return -ENOMEM;
-	s->sheaf_capacity = capacity;
-
-	for_each_online_node(node)
-		if (sheaves_prepare_node(s, node))
-			return -ENOMEM;
-	return 0;
-}
-
-/**
- * sheaves_destroy - free what sheaves_create() and sheaves_enable() made
- * @s: The cache, after sheaves_flush() and without users; or one whose creation
- *     failed halfway.
- *
- * Context: Task that may sleep.
- */
-void sheaves_destroy(struct kmem_cache *s)
-{
-	int node;
-
-	if (s->barns)
-		for_each_node(node)
-			kfree(s->barns[node]);
-	kfree(s->barns);
-	s->barns = NULL;
-
-	free_percpu(s->cpu_sheaves);
-	s->cpu_sheaves = NULL;
-}
-
-void __init sheaves_init_late(void)
-{
-	sheaf_workqueue = alloc_workqueue("slab_sheaves", WQ_MEM_RECLAIM, 0);
-	WARN_ON(!sheaf_workqueue);
 }

@@ -19,14 +19,17 @@
 
 /**
  * struct slub_percpu_sheaves - the sheaves of one CPU
- * @lock: Protects the other fields, and the sheaves that they point to. Only
- *	  the CPU itself ever takes it.
+ * @lock: Protects the other fields, and the sheaves that they point to, but for
+ *	  what is said below.
  * @main: Objects come from here and go there. Never NULL: before the first use
  *	  it is slab_no_sheaf, which is empty and full at the same time.
- * @spare: Takes turns with @main. Mostly empty or full, NULL at first.
+ * @spare: Takes turns with @main. Mostly empty or full, NULL at first. May be
+ *	   taken away at any time, by xchg(), and without the lock.
  * @remote: Objects of other nodes, on their way there. Never full, mostly NULL.
- * @rcu_free: Objects that are to wait for a grace period, see mm/slab_rcu.c.
- *	      Neither empty nor full, mostly NULL.
+ * @rcu_free: Objects that are to wait for a grace period. Neither empty nor full,
+ *	      mostly NULL. May be taken away at any time: see mm/slab_rcu.c.
+ * @rcu_taken: How many sheaves have been @rcu_free of this CPU.
+ * @rcu_done: How many of those of any CPU were done with on this CPU.
  */
 struct slub_percpu_sheaves {
 	local_trylock_t lock;
@@ -34,7 +37,13 @@ struct slub_percpu_sheaves {
 	struct slab_sheaf *spare;
 	struct slab_sheaf *remote;
 	struct slab_sheaf *rcu_free;
+	unsigned int rcu_taken;
+	unsigned int rcu_done;
 };
+
+/* Stands for a main that is not there, see mm/slab_sheaf.c. */
+extern const struct slab_sheaf slab_no_sheaf_storage;
+#define slab_no_sheaf	((struct slab_sheaf *)&slab_no_sheaf_storage)
 
 /*
  * Both are called with the sheaf lock of this CPU held, which they release.
@@ -94,33 +103,6 @@ static __always_inline void *sheaf_alloc(struct kmem_cache *s, gfp_t gfp,
 	object = main->objects[--main->size];
 	local_unlock(&sheaves->lock);
 	stat(s, ALLOC_FASTPATH);
-	return object;
-}
-
-/**
- * sheaf_alloc_main - allocate an object, if there is one at hand
- * @s: The cache.
- *
- * Like sheaf_alloc(), but does not go further than to main, and so needs no
- * memory for anything.
- *
- * Context: As sheaf_alloc().
- * Return: An object that the alloc hooks still have to see, or NULL.
- */
-static __always_inline void *sheaf_alloc_main(struct kmem_cache *s)
-{
-	struct slab_sheaf *main;
-	void *object = NULL;
-
-	if (!local_trylock(&s->cpu_sheaves->lock))
-		return NULL;
-
-	main = this_cpu_read(s->cpu_sheaves->main);
-	if (likely(main->size))
-		object = main->objects[--main->size];
-	local_unlock(&s->cpu_sheaves->lock);
-	if (likely(object))
-		stat(s, ALLOC_FASTPATH);
 	return object;
 }
 
@@ -200,16 +182,20 @@ void sheaf_top_up(struct kmem_cache *s, struct slab_sheaf *sheaf,
 bool sheaf_take_back(struct kmem_cache *s, struct slab_sheaf *sheaf,
 		     bool clean);
 
+/* What is done to all CPUs, and rarely: mm/slab_sheaf_admin.c */
 int sheaves_create(struct kmem_cache *s);
 int sheaves_enable(struct kmem_cache *s, unsigned int capacity);
 void sheaves_destroy(struct kmem_cache *s);
 void sheaves_flush(struct kmem_cache *s);
+void sheaves_shutdown(struct kmem_cache *s);
+void sheaves_count_cpu(unsigned int cpu);
 int sheaves_prepare_node(struct kmem_cache *s, int node);
 void sheaves_cpu_dead(struct kmem_cache *s, unsigned int cpu);
-void sheaves_init_late(void);
 unsigned long kmem_cache_cached_objects(struct kmem_cache *s);
 
 /* Whole sheaves, for those who use them in other ways, such as mm/slab_rcu.c */
+void free_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf);
+int sheaf_near_node(int node);
 struct slab_sheaf *find_empty_sheaf(struct kmem_cache *s);
 struct slab_sheaf *get_empty_sheaf(struct kmem_cache *s, gfp_t gfp);
 void put_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *empty);
@@ -294,17 +280,18 @@ static inline int sheaves_prepare_node(struct kmem_cache *s, int node)
 	return 0;
 }
 
+static inline void sheaves_count_cpu(unsigned int cpu) { }
+static inline void sheaves_shutdown(struct kmem_cache *s) { }
 static inline void sheaves_cpu_dead(struct kmem_cache *s, unsigned int cpu) { }
-static inline void sheaves_init_late(void) { }
 
 #endif /* CONFIG_SLAB_SHEAVES */
 
 #ifdef CONFIG_SLAB_RCU_SHEAVES
-void kfree_rcu_cpu_dead(struct kmem_cache *s, unsigned int cpu);
-void kfree_rcu_sheaves_barrier_cpuslocked(void);
+void kfree_rcu_sheaves_give(struct kmem_cache *s);
+void kfree_rcu_cpu_dead(unsigned int cpu);
 #else
-static inline void kfree_rcu_cpu_dead(struct kmem_cache *s, unsigned int cpu) { }
-static inline void kfree_rcu_sheaves_barrier_cpuslocked(void) { }
+static inline void kfree_rcu_sheaves_give(struct kmem_cache *s) { }
+static inline void kfree_rcu_cpu_dead(unsigned int cpu) { }
 #endif
 
 #endif /* MM_SLAB_SHEAF_H */

@@ -223,6 +223,18 @@ unsigned int native_nr_cpus(void)
 	return nr_cpus;
 }
 
+/* What the kernel's statistics of memory keep up to date. */
+static void update_node(unsigned int cpu)
+{
+	int node = cpu_to_node(cpu);
+	unsigned int other;
+
+	node_clear(node, node_states[N_CPU]);
+	for_each_online_cpu(other)
+		if (cpu_to_node(other) == node)
+			node_set(node, node_states[N_CPU]);
+}
+
 /* With the lock for hotplug held. Whoever runs on the CPU is made to leave it. */
 bool native_cpu_offline(unsigned int cpu)
 {
@@ -243,6 +255,7 @@ bool native_cpu_offline(unsigned int cpu)
 	host_cpu_release(cpu);
 	host_irqs_here(1);
 	t->bound = was_bound;
+	update_node(cpu);
 	native_hotplug_callbacks(cpu, false);
 	return true;
 }
@@ -259,6 +272,7 @@ void native_cpu_online(unsigned int cpu)
 	host_cpu_release(cpu);
 	host_irqs_here(1);
 	atomic_inc(&__num_online_cpus);
+	update_node(cpu);
 }
 
 /*

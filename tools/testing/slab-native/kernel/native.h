@@ -63,8 +63,8 @@ unsigned long native_direct_size(void);
 long native_percpu_in_use(void);
 
 long native_rcu_pending(void);
-unsigned long native_rcu_next(void);	/* the batch that a callback gets into now */
-unsigned long native_rcu_done(void);	/* the last one that may have run */
+unsigned long native_rcu_next(void);	/* the grace period for who begins to wait now */
+unsigned long native_rcu_done(void);	/* the last one that is over */
 void native_rcu_quiescent(unsigned int cpu);
 void native_rcu_cpu_enters(unsigned int cpu);
 void native_rcu_cpu_leaves(unsigned int cpu);
@@ -119,8 +119,11 @@ void native_rcu_sheaf(struct rcu_head *head, void *object)
 	asm("kfree_rcu_sheaf");
 void native_rcu_sheaves_barrier(void)
 	asm("kfree_rcu_sheaves_barrier");
+void native_rcu_sheaves_barrier_on_cache(struct kmem_cache *s)
+	asm("kfree_rcu_sheaves_barrier_on_cache");
 #pragma weak native_rcu_sheaf
 #pragma weak native_rcu_sheaves_barrier
+#pragma weak native_rcu_sheaves_barrier_on_cache
 #pragma weak kmem_cache_prefill_sheaf
 #pragma weak kmem_cache_return_sheaf
 #pragma weak kmem_cache_alloc_from_sheaf_noprof

@@ -26,7 +26,7 @@ static struct rcu_head *waiting;			/* for this grace period */
 static u64 busy;		/* CPUs that are in use */
 static u64 holdouts;		/* those that the grace period waits for */
 static bool running;		/* a batch, or a grace period for it */
-static unsigned long nr_started, nr_done;		/* batches */
+static unsigned long nr_started, nr_over, nr_done;	/* grace periods, their batches */
 static atomic_long_t nr_pending;
 
 static void call(struct rcu_head *head)
@@ -45,6 +45,7 @@ static void run_batch(struct rcu_head *batch)
 	struct rcu_head *head;
 
 	host_san_acquire(&next);
+	host_san_acquire(&holdouts);
 	__local_bh_disable_ip(_THIS_IP_, SOFTIRQ_OFFSET);
 	while (batch) {
 		head = batch;
@@ -63,6 +64,7 @@ static struct rcu_head *advance(void)
 	if (running && waiting && !holdouts) {
 		batch = waiting;
 		waiting = NULL;
+		WRITE_ONCE(nr_over, nr_over + 1);
 		return batch;
 	}
 	if (!running && next) {
@@ -71,7 +73,7 @@ static struct rcu_head *advance(void)
 		next_tail = &next;
 		holdouts = busy;
 		running = true;
-		nr_started++;
+		WRITE_ONCE(nr_started, nr_started + 1);
 	}
 	return NULL;
 }
@@ -81,6 +83,7 @@ static void note(unsigned int cpu, bool leaves)
 	struct rcu_head *batch;
 	unsigned long flags;
 
+	host_san_release(&holdouts);
 	spin_lock_irqsave(&lock, flags);
 	holdouts &= ~BIT_ULL(cpu);
 	if (leaves)
@@ -128,10 +131,24 @@ unsigned long native_rcu_next(void)
 	return READ_ONCE(nr_started) + 1;
 }
 
-/* While a batch runs, it is not done. */
 unsigned long native_rcu_done(void)
 {
-	return READ_ONCE(nr_done) + 1;
+	return READ_ONCE(nr_over);
+}
+
+unsigned long get_state_synchronize_rcu(void)
+{
+	smp_mb();
+	return native_rcu_next();
+}
+
+bool poll_state_synchronize_rcu(unsigned long gp)
+{
+	if ((long)(native_rcu_done() - gp) < 0)
+		return false;
+	smp_mb();
+	host_san_acquire(&holdouts);
+	return true;
 }
 
 void native_rcu_wait(void)
@@ -183,14 +200,18 @@ void synchronize_rcu(void)
 	while (!READ_ONCE(w.done))
 		native_sleep();
 	host_san_acquire(&waiting);
+	host_san_acquire(&holdouts);
 }
 
+/* Nobody sleeps, or is preempted, in between: that would be a quiescent state. */
 void __rcu_read_lock(void)
 {
+	preempt_disable();
 }
 
 void __rcu_read_unlock(void)
 {
+	preempt_enable();
 }
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 15, 0)
@@ -217,6 +238,13 @@ void kvfree_rcu_barrier(void)
 {
 	if (native_rcu_sheaves_barrier)
 		native_rcu_sheaves_barrier();
+	rcu_barrier();
+}
+
+void kvfree_rcu_barrier_on_cache(struct kmem_cache *s)
+{
+	if (native_rcu_sheaves_barrier_on_cache)
+		native_rcu_sheaves_barrier_on_cache(s);
 	rcu_barrier();
 }
 

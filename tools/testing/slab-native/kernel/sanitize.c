@@ -39,10 +39,16 @@ void *native_san_kmalloc_nosheaf(size_t size, gfp_t gfp)
 	return allocated(kmalloc_nosheaf(size + REDZONE, gfp), size);
 }
 
+static void free_after_readers(struct rcu_head *head)
+{
+	freed(head);
+	kfree_nosheaf(head);
+}
+
+/* Until a grace period has passed others may look at it. It begins with an rcu_head. */
 void native_san_kfree_nosheaf(void *p)
 {
-	freed(p);
-	kfree_nosheaf(p);
+	call_rcu(p, free_after_readers);
 }
 
 void *native_san_kmalloc(size_t size, gfp_t gfp)

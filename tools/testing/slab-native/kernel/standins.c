@@ -23,6 +23,7 @@
 #include <linux/ratelimit.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
+#include <linux/smp.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
 #include <linux/topology.h>
@@ -199,6 +200,30 @@ static void run_work(struct work_struct *work, long cpu)
 	t->bound = was_bound;
 }
 
+/* An interrupt of other CPUs: it comes to each when nobody runs there. */
+void on_each_cpu_cond_mask(smp_cond_func_t cond, smp_call_func_t func, void *info, bool wait,
+			   const struct cpumask *mask)
+{
+	struct native_task *t = native_current();
+	bool was_bound = t->bound;
+	int home = t->cpu;
+	unsigned int cpu;
+
+	t->bound = true;
+	for_each_online_cpu(cpu) {
+		if (!cpumask_test_cpu(cpu, mask) || (cond && !cond(cpu, info)))
+			continue;
+		if (cpu != t->cpu)
+			native_move(cpu);
+		preempt_count_add(HARDIRQ_OFFSET);
+		func(info);
+		preempt_count_sub(HARDIRQ_OFFSET);
+	}
+	if (t->cpu != home)
+		native_move(home);
+	t->bound = was_bound;
+}
+
 /*
  * Delayed work runs at a safe point of a task on its CPU; on any, if that is offline.
  */
@@ -206,7 +231,7 @@ static void run_work(struct work_struct *work, long cpu)
 #define MAX_DELAYED	256
 
 static struct {
-	struct delayed_work *dwork;
+	struct work_struct *work;
 	int cpu;
 	u64 when;
 } delayed[MAX_DELAYED];
@@ -219,26 +244,26 @@ static unsigned int find_delayed(struct work_struct *work)
 	unsigned int i;
 
 	for (i = 0; i < nr_delayed; i++)
-		if (&delayed[i].dwork->work == work)
+		if (delayed[i].work == work)
 			break;
 	return i;
 }
 
-static bool delay(int cpu, struct delayed_work *dwork, unsigned long jiffies, bool again)
+static bool delay(int cpu, struct work_struct *work, unsigned long wait, bool again)
 {
 	unsigned long flags;
 	unsigned int i;
 	bool was_queued;
 
 	spin_lock_irqsave(&delayed_lock, flags);
-	i = find_delayed(&dwork->work);
+	i = find_delayed(work);
 	was_queued = i < nr_delayed;
 	if (!was_queued || again) {
 		if (i == MAX_DELAYED)
 			native_die("more delayed work items than %u", MAX_DELAYED);
-		delayed[i].dwork = dwork;
+		delayed[i].work = work;
 		delayed[i].cpu = cpu;
-		delayed[i].when = host_ns() + jiffies * (u64)(NSEC_PER_SEC / HZ);
+		delayed[i].when = host_ns() + wait * (u64)(NSEC_PER_SEC / HZ);
 		nr_delayed += !was_queued;
 	}
 	spin_unlock_irqrestore(&delayed_lock, flags);
@@ -248,13 +273,31 @@ static bool delay(int cpu, struct delayed_work *dwork, unsigned long jiffies, bo
 bool queue_delayed_work_on(int cpu, struct workqueue_struct *wq, struct delayed_work *dwork,
 			   unsigned long delay_jiffies)
 {
-	return !delay(cpu, dwork, delay_jiffies, false);
+	return !delay(cpu, &dwork->work, delay_jiffies, false);
 }
 
 bool mod_delayed_work_on(int cpu, struct workqueue_struct *wq, struct delayed_work *dwork,
 			 unsigned long delay_jiffies)
 {
-	return delay(cpu, dwork, delay_jiffies, true);
+	return delay(cpu, &dwork->work, delay_jiffies, true);
+}
+
+/* Work after a grace period: no other state than to be queued, or to wait for that. */
+static void after_grace_period(struct rcu_head *head)
+{
+	struct rcu_work *rwork = container_of(head, struct rcu_work, rcu);
+
+	/* It can be queued again from now on. */
+	atomic_long_set_release(&rwork->work.data, 0);
+	delay(WORK_CPU_UNBOUND, &rwork->work, 0, false);
+}
+
+bool queue_rcu_work(struct workqueue_struct *wq, struct rcu_work *rwork)
+{
+	if (atomic_long_xchg(&rwork->work.data, WORK_QUEUED) == WORK_QUEUED)
+		return false;
+	call_rcu(&rwork->rcu, after_grace_period);
+	return true;
 }
 
 /* Take it from the list, whether it is due or not. */
@@ -285,6 +328,7 @@ void native_run_delayed(unsigned int here)
 	if (!READ_ONCE(nr_delayed))
 		return;
 	now = host_ns();
+	WRITE_ONCE(jiffies, now / (NSEC_PER_SEC / HZ));
 	spin_lock_irqsave(&delayed_lock, flags);
 	for (i = 0; i < nr_delayed && !work; i++) {
 		int cpu = delayed[i].cpu;
@@ -292,7 +336,7 @@ void native_run_delayed(unsigned int here)
 		if (delayed[i].when > now ||
 		    (cpu < nr_cpu_ids && cpu_online(cpu) && cpu != here))
 			continue;
-		work = &delayed[i].dwork->work;
+		work = delayed[i].work;
 		delayed[i] = delayed[--nr_delayed];
 	}
 	spin_unlock_irqrestore(&delayed_lock, flags);
