@@ -602,6 +602,30 @@ static unsigned long free_while_reading(struct kunit *test, struct reader *r)
 	return nr + 3 * st->cap;
 }
 
+static void wait_for_all(struct work_struct *work)
+{
+	kvfree_rcu_barrier();
+}
+
+/* Whoever waits for the objects waits for their readers first. */
+static void barrier_waits_for_readers(struct kunit *test)
+{
+	struct slab_test *st = with_small_cache(test);
+	struct work_struct barrier;
+	struct reader r = { };
+	unsigned long nr = free_while_reading(test, &r);
+
+	INIT_WORK_ONSTACK(&barrier, wait_for_all);
+	queue_work(system_unbound_wq, &barrier);
+	msleep(200);
+	KUNIT_EXPECT_FALSE(test, anything_collects(st->cache));
+	KUNIT_EXPECT_EQ(test, nr_freed(st), 0);
+	stop_reading(test, &r);
+	flush_work(&barrier);
+	destroy_work_on_stack(&barrier);
+	expect_freed(test, nr);
+}
+
 /* It hands on what was collected so far, and waits for nobody. */
 static void shrink_does_not_wait(struct kunit *test)
 {
@@ -1009,6 +1033,7 @@ static struct kunit_case rcu_cases[] = {
 	KUNIT_CASE(kfence_is_kept_out),
 	KUNIT_CASE(barrier_on_all_cpus),
 	KUNIT_CASE(destroy_at_once),
+	KUNIT_CASE(barrier_waits_for_readers),
 	KUNIT_CASE(shrink_does_not_wait),
 	KUNIT_CASE(shrinker_counts_objects),
 	KUNIT_CASE(shrinker_makes_no_progress),

@@ -20,6 +20,7 @@ struct cache_irq {
 	struct kmem_cache *cache;
 	struct object *got[IRQ_OBJECTS];
 	struct object *to_free;
+	unsigned long cached;
 };
 
 static void use_cache_in_irq(struct irq_user *irq)
@@ -30,10 +31,14 @@ static void use_cache_in_irq(struct irq_user *irq)
 	for (i = 0; i < IRQ_OBJECTS; i++)
 		u->got[i] = kmem_cache_alloc(u->cache, GFP_ATOMIC);
 	kmem_cache_free(u->cache, u->to_free);
+	u->cached = cached_objects(u->cache);
 }
 
-/* One allocates some, and frees one that the test had. The test has those then. */
-static void use_in_irq(struct kunit *test, bool locked)
+/*
+ * One allocates some, which the test has then, and frees one that the test had. Counts
+ * what is in sheaves then, for that can be done anywhere.
+ */
+static unsigned long use_in_irq(struct kunit *test, bool locked)
 {
 	const struct irq_case *c = test->param_value;
 	struct slab_test *st = test->priv;
@@ -48,6 +53,7 @@ static void use_in_irq(struct kunit *test, bool locked)
 	finish_irq(test, &u.irq);
 	for (i = 0; i < IRQ_OBJECTS; i++)
 		KUNIT_EXPECT_TRUE(test, hold(st, u.got[i]));
+	return u.cached;
 }
 
 /* The sheaves are in use: the interrupt must do without them. */
@@ -62,7 +68,7 @@ static void irq_while_sheaves_are_locked(struct kunit *test)
 	release(test, 5);
 	cached = cached_objects(st->cache);
 	take_moves(test);
-	use_in_irq(test, true);
+	KUNIT_EXPECT_EQ(test, use_in_irq(test, true), cached);
 	expect_moves(test, .alloc_slow = IRQ_OBJECTS, .free_slow = 1);
 	expect_cached(test, cached);
 	release(test, st->nr_held);
@@ -75,12 +81,14 @@ static void irq_while_sheaves_are_locked(struct kunit *test)
 /* They are not in use: the interrupt is like everybody else. It even refills. */
 static void irq_uses_sheaves(struct kunit *test)
 {
+	unsigned long cached;
 	struct moves m;
 
 	with_cache(test, OBJECT_SIZE, 0, NULL);
 	skip_without_sheaves(test);
 	hold_and_drain(test, 10);
-	use_in_irq(test, false);
+	cached = use_in_irq(test, false);
+	expect_cached(test, cached);
 	m = take_moves(test);
 	KUNIT_EXPECT_EQ(test, m.alloc_fast, IRQ_OBJECTS);
 	KUNIT_EXPECT_EQ(test, m.alloc_slow, 0);
