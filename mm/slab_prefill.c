@@ -27,8 +27,12 @@
  * The memory reserves. Who may use them, by gfp flags or as a task, gets objects
  * from there if there are no others. They must not end up in the sheaf of a CPU,
  * where everybody would get them: a sheaf with such objects is marked
- * (sheaf->reserves), and is emptied into the slabs when it is returned. Objects
- * guarded by KFENCE are in no slab of the cache, and so never get here.
+ * (sheaf->reserves), and is emptied into the slabs when it is returned.
+ *
+ * KFENCE. Objects that it guards are in no slab of the cache, and so never in a
+ * sheaf. Now and then one is allocated instead of an object of the sheaf, which
+ * then has one more left than its borrower has to reckon with. Freed, it goes back
+ * to KFENCE.
  *
  * Accounting. An object is charged to a memcg when it is taken out of the sheaf,
  * if SLAB_ACCOUNT or __GFP_ACCOUNT says so, for only then it has a user. At that
@@ -52,6 +56,8 @@
 #include <linux/fault-inject.h>
 #include <linux/gfp.h>
 #include <linux/kernel.h>
+#include <linux/kfence.h>
+#include <linux/kmemleak.h>
 #include <linux/overflow.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -114,6 +120,8 @@ static struct slab_sheaf *prefill_oversize(struct kmem_cache *s, gfp_t gfp,
 	sheaf = slab_alloc_oversize(struct_size(sheaf, objects, size), gfp);
 	if (!sheaf)
 		return NULL;
+	/* kmemleak would find the addresses of objects that are long out of it. */
+	kmemleak_no_scan(sheaf);
 
 	sheaf->cache = s;
 	sheaf->size = 0;
@@ -248,13 +256,20 @@ EXPORT_SYMBOL(kmem_cache_return_sheaf);
  *
  * Context: Any, if @gfp suits it.
  * Return: An object, which is freed as all others are. NULL only if there is none
- *	   left in the sheaf.
+ *	   left in the sheaf. There may be as many left as before: an object that
+ *	   KFENCE guards does not come out of the sheaf.
  */
 void *kmem_cache_alloc_from_sheaf_noprof(struct kmem_cache *s, gfp_t gfp,
 					 struct slab_sheaf *sheaf)
 {
+	void *object;
+
 	if (unlikely(!sheaf->size))
 		return NULL;
+
+	object = kfence_alloc(s, s->object_size, gfp);
+	if (unlikely(object))
+		return slab_hand_out_guarded(s, gfp, object, _RET_IP_);
 
 	stat(s, is_oversize(s, sheaf) ? ALLOC_SLOWPATH : ALLOC_FASTPATH);
 	return slab_hand_out(s, gfp, sheaf->objects[--sheaf->size], _RET_IP_);

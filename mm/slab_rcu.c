@@ -28,8 +28,8 @@
  *
  * Who does the rest. A work item for each CPU's queue, but not on that CPU: it is
  * unbound, and runs where the housekeeping is done. So nothing disturbs a CPU that
- * is isolated, nothing waits for one that a real-time task keeps for itself, and no
- * objects are freed by softirqs, where others wait for them to end. The work item
+ * is isolated, nothing waits for one of these that a real-time task keeps for itself,
+ * and no objects are freed by softirqs, where others wait for them to end. The work item
  * starts a jiffy after a sheaf became full, frees what has waited long enough, has
  * RCU wake it up after a grace period if there is more, and ends when the queue is
  * empty. Under a flood of kfree_rcu(), who causes it helps: a CPU with a long queue
@@ -43,8 +43,9 @@
  * offline needs no treatment of its own. Only, the CPU may be about to store one more
  * object there. It does so with preemption disabled (on PREEMPT_RT, in a read-side
  * critical section of RCU, as all spinlocks are), so after a grace period it is done.
- * Only then the last object in the sheaf begins to wait for its readers: a sheaf that
- * was taken away waits for two grace periods, one after the other.
+ * Only then the last object in the sheaf begins to wait for its readers, for that it
+ * was removed from where they find it may have become visible as late as that it was
+ * stored: a sheaf that was taken away waits for two grace periods, one after the other.
  *
  * The barrier takes all that there is from all CPUs, waits, and frees it itself. What
  * others have taken from a queue before it came they free in a read-side critical
@@ -52,7 +53,7 @@
  * Counters tell for each cache whether there is anything to wait for when it is
  * destroyed: how many sheaves became rcu_free sheaves, and how many of them are done.
  *
- * Lock order: pcs->lock, rcu_sheaves->lock. Nothing nests inside of the latter.
+ * Lock order: pcs->lock, rcu_sheaves->lock, the locks of timers.
  */
 
 #include <linux/cpumask.h>
@@ -109,7 +110,7 @@ struct rcu_queue {
  * @after_gp: The same, after a grace period.
  */
 struct rcu_sheaves {
-	raw_spinlock_t lock;	/* See above. Nothing nests inside. */
+	raw_spinlock_t lock;	/* See above. Timers are started under it. */
 	struct list_head filling;
 	unsigned int nr_filling;
 	struct rcu_queue taken;
@@ -290,14 +291,14 @@ static unsigned int free_one(struct rcu_sheaves *rs)
 	if (sheaf) {
 		nr = sheaf->size;
 		WRITE_ONCE(rs->nr_objects, rs->nr_objects - nr);
-		rs->nr_busy++;
+		WRITE_ONCE(rs->nr_busy, rs->nr_busy + 1);
 	}
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
 
 	if (sheaf) {
 		free_rcu_sheaf(sheaf);
 		raw_spin_lock_irqsave(&rs->lock, flags);
-		rs->nr_busy--;
+		WRITE_ONCE(rs->nr_busy, rs->nr_busy - 1);
 		raw_spin_unlock_irqrestore(&rs->lock, flags);
 	}
 	rcu_read_unlock();
@@ -310,7 +311,7 @@ static unsigned int free_one(struct rcu_sheaves *rs)
 
 /*
  * The CPU whose timer starts a work item: this one, or, if it is isolated, one
- * that is not. Called with preemption disabled, so it stays online.
+ * that is not. Called with interrupts disabled, so it stays online.
  */
 static unsigned int timer_cpu(void)
 {
@@ -327,24 +328,21 @@ static unsigned int timer_cpu(void)
 
 /*
  * Nobody is woken up here and now, at least one jiffy has to pass: this may be the
- * scheduler.
+ * scheduler. Under the lock, so that nobody relies on what is not started yet.
  */
-static void start_work(struct delayed_work *dwork, unsigned long delay)
+static void start_work(struct rcu_sheaves *rs, struct delayed_work *dwork,
+		       unsigned long delay)
 {
-	preempt_disable();
-	queue_delayed_work_on(timer_cpu(), rcu_sheaf_workqueue, dwork,
-			      max(delay, 1UL));
-	preempt_enable();
+	lockdep_assert_held(&rs->lock);
+	queue_delayed_work_on(timer_cpu(), rcu_sheaf_workqueue, dwork, delay);
 }
 
-/* Whether the caller must start_work() of @soon, without the lock. */
-static bool wake_up_queue(struct rcu_sheaves *rs)
+/* There is something in the queues. */
+static void wake_up_queue(struct rcu_sheaves *rs)
 {
-	bool was_awake = rs->awake;
-
-	lockdep_assert_held(&rs->lock);
+	if (!rs->awake)
+		start_work(rs, &rs->soon, 1);
 	rs->awake = true;
-	return !was_awake;
 }
 
 /* An empty sheaf becomes rcu_free of this CPU. */
@@ -353,21 +351,17 @@ static void install_rcu_free(struct slub_percpu_sheaves *pcs,
 {
 	struct rcu_sheaves *rs = this_cpu_ptr(&rcu_sheaves);
 	unsigned long flags;
-	bool first;
 
 	raw_spin_lock_irqsave(&rs->lock, flags);
-	first = !rs->nr_filling;
-	if (first)
-		WRITE_ONCE(rs->collect_at,
-			   jiffies + RCU_COLLECT_JIFFIES);
+	if (!rs->nr_filling) {
+		rs->collect_at = jiffies + RCU_COLLECT_JIFFIES;
+		start_work(rs, &rs->collect, RCU_COLLECT_JIFFIES);
+	}
 	list_add_tail(&sheaf->barn_list, &rs->filling);
-	WRITE_ONCE(rs->nr_filling, rs->nr_filling + 1);
+	rs->nr_filling++;
 	WRITE_ONCE(pcs->rcu_free, sheaf);
 	pcs->rcu_taken++;
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
-
-	if (first)
-		start_work(&rs->collect, RCU_COLLECT_JIFFIES);
 }
 
 /* Of whatever CPU, which may be storing to it. */
@@ -380,7 +374,7 @@ static void take_away(struct rcu_sheaves *rs, struct slab_sheaf *sheaf,
 	pcs = per_cpu_ptr(sheaf->cache->cpu_sheaves, rs->cpu);
 	WRITE_ONCE(pcs->rcu_free, NULL);
 	list_del(&sheaf->barn_list);
-	WRITE_ONCE(rs->nr_filling, rs->nr_filling - 1);
+	rs->nr_filling--;
 	queue_add(to, sheaf);
 }
 
@@ -401,29 +395,28 @@ static void rcu_free_is_full(struct slub_percpu_sheaves *pcs,
 {
 	struct rcu_sheaves *rs = this_cpu_ptr(&rcu_sheaves);
 	unsigned long flags;
-	bool wake = false;
 
 	raw_spin_lock_irqsave(&rs->lock, flags);
 	if (pcs->rcu_free == sheaf) {
 		WRITE_ONCE(pcs->rcu_free, NULL);
 		list_del(&sheaf->barn_list);
-		WRITE_ONCE(rs->nr_filling, rs->nr_filling - 1);
+		rs->nr_filling--;
 		full_add(rs, sheaf);
-		wake = wake_up_queue(rs);
+		wake_up_queue(rs);
 	}
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
-
-	if (wake)
-		start_work(&rs->soon, 1);
 }
 
-/* Whoever floods the queue of this CPU frees as much as he adds. */
+/*
+ * Whoever floods the queue of this CPU frees as much as he adds. But to free may be to
+ * call kfree_rcu(), as for the last object of a memcg, and to get here again.
+ */
 static void help_if_flooded(void)
 {
 	struct rcu_sheaves *rs = raw_cpu_ptr(&rcu_sheaves);
 
 	if (likely(READ_ONCE(rs->nr_objects) < RCU_MANY_OBJECTS) ||
-	    !in_task() || irqs_disabled())
+	    READ_ONCE(rs->nr_busy) > 1 || !in_task() || irqs_disabled())
 		return;
 	if (free_one(rs))
 		free_one(rs);
@@ -614,16 +607,13 @@ static void after_gp_fn(struct work_struct *work)
 static void collect_now(struct rcu_sheaves *rs)
 {
 	unsigned long flags;
-	bool wake = false;
 
 	raw_spin_lock_irqsave(&rs->lock, flags);
 	if (rs->nr_filling) {
 		take_all_away(rs);
-		wake = wake_up_queue(rs);
+		wake_up_queue(rs);
 	}
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
-	if (wake)
-		start_work(&rs->soon, 1);
 }
 
 /* The same, if it has been there for long enough; or else come back for it. */
@@ -631,12 +621,18 @@ static void collect_fn(struct work_struct *work)
 {
 	struct rcu_sheaves *rs = container_of(to_delayed_work(work),
 					      struct rcu_sheaves, collect);
-	long left = READ_ONCE(rs->collect_at) - jiffies;
+	unsigned long flags;
+	long left;
 
-	if (left <= 0)
-		collect_now(rs);
-	else if (READ_ONCE(rs->nr_filling))
-		start_work(&rs->collect, left);
+	raw_spin_lock_irqsave(&rs->lock, flags);
+	left = rs->collect_at - jiffies;
+	if (rs->nr_filling && left > 0) {
+		start_work(rs, &rs->collect, left);
+	} else if (rs->nr_filling) {
+		take_all_away(rs);
+		wake_up_queue(rs);
+	}
+	raw_spin_unlock_irqrestore(&rs->lock, flags);
 }
 
 /**
@@ -666,7 +662,6 @@ void kfree_rcu_sheaves_give(struct kmem_cache *s)
 		struct slub_percpu_sheaves *pcs;
 		struct rcu_sheaves *rs;
 		unsigned long flags;
-		bool wake = false;
 
 		pcs = per_cpu_ptr(s->cpu_sheaves, cpu);
 		if (!READ_ONCE(pcs->rcu_free))
@@ -675,11 +670,9 @@ void kfree_rcu_sheaves_give(struct kmem_cache *s)
 		raw_spin_lock_irqsave(&rs->lock, flags);
 		if (pcs->rcu_free) {
 			take_away(rs, pcs->rcu_free, &rs->taken);
-			wake = wake_up_queue(rs);
+			wake_up_queue(rs);
 		}
 		raw_spin_unlock_irqrestore(&rs->lock, flags);
-		if (wake)
-			start_work(&rs->soon, 1);
 	}
 }
 
@@ -715,7 +708,8 @@ static void free_queue(struct rcu_queue *q)
 	}
 }
 
-static void wait_for_all(struct kmem_cache *quiet)
+/* With barrier_mutex held. */
+static void free_all(struct kmem_cache *quiet)
 {
 	struct rcu_queue taken, full;
 	unsigned int cpu;
@@ -723,8 +717,6 @@ static void wait_for_all(struct kmem_cache *quiet)
 
 	queue_init(&taken);
 	queue_init(&full);
-
-	mutex_lock(&barrier_mutex);
 	for_each_possible_cpu(cpu)
 		any |= take_queues(per_cpu_ptr(&rcu_sheaves, cpu), quiet,
 				   &taken, &full);
@@ -735,7 +727,6 @@ static void wait_for_all(struct kmem_cache *quiet)
 	if (taken.first)
 		synchronize_rcu();
 	free_queue(&taken);
-	mutex_unlock(&barrier_mutex);
 }
 
 /**
@@ -748,8 +739,12 @@ static void wait_for_all(struct kmem_cache *quiet)
  */
 void kfree_rcu_sheaves_barrier(void)
 {
-	if (rcu_sheaf_workqueue)
-		wait_for_all(NULL);
+	if (!rcu_sheaf_workqueue)
+		return;
+
+	mutex_lock(&barrier_mutex);
+	free_all(NULL);
+	mutex_unlock(&barrier_mutex);
 }
 
 /*
@@ -780,9 +775,17 @@ static bool none_under_way(struct kmem_cache *s)
  */
 void kfree_rcu_sheaves_barrier_on_cache(struct kmem_cache *s)
 {
-	/* Others may go on with a cache that is merged, or is about to be. */
+	if (none_under_way(s))
+		return;
+
+	mutex_lock(&barrier_mutex);
+	/*
+	 * Somebody else may have done it meanwhile. If not, others may go on with a
+	 * cache that is merged, or is about to be.
+	 */
 	if (!none_under_way(s))
-		wait_for_all(slab_unmergeable(s) ? s : NULL);
+		free_all(slab_unmergeable(s) ? s : NULL);
+	mutex_unlock(&barrier_mutex);
 }
 
 static unsigned long count_objects(struct rcu_sheaves *rs)
@@ -813,6 +816,8 @@ unsigned long kfree_rcu_sheaves_count(void)
 	unsigned long nr = 0;
 	unsigned int cpu;
 
+	if (!rcu_sheaf_workqueue)
+		return 0;
 	for_each_possible_cpu(cpu)
 		nr += count_objects(per_cpu_ptr(&rcu_sheaves, cpu));
 	return nr;
@@ -834,6 +839,8 @@ unsigned long kfree_rcu_sheaves_scan(unsigned long nr)
 	unsigned long done = 0;
 	unsigned int cpu, freed;
 
+	if (!rcu_sheaf_workqueue)
+		return 0;
 	for_each_possible_cpu(cpu) {
 		struct rcu_sheaves *rs = per_cpu_ptr(&rcu_sheaves, cpu);
 

@@ -34,6 +34,7 @@
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
 #include <linux/export.h>
+#include <linux/kasan.h>
 #include <linux/kernel.h>
 #include <linux/list.h>
 #include <linux/log2.h>
@@ -242,12 +243,12 @@ static void detach_online(struct kmem_cache *s, struct list_head *sheaves)
 {
 	struct visit v = {
 		.s = s,
-		.lock = __RAW_SPIN_LOCK_UNLOCKED(v.lock),
 		.sheaves = LIST_HEAD_INIT(v.sheaves),
 	};
 	unsigned int cpu;
 
 	lockdep_assert_held(&visit_mutex);
+	raw_spin_lock_init(&v.lock);
 	cpumask_clear(&visit_mask);
 	for_each_online_cpu(cpu) {
 		if (!cpu_has_sheaves(s, cpu))
@@ -335,14 +336,18 @@ void sheaves_shutdown(struct kmem_cache *s)
  */
 
 /*
- * Neither sheaf need be that CPU's any more, or of this cache. But it is a sheaf.
- * KASAN may know that it is free.
+ * The sheaf need not be that CPU's any more, nor of this cache. But it is a sheaf, or
+ * was one: KASAN may know that it is free, and have stored something there.
  */
 static __no_kasan_or_inline unsigned int count_sheaf(struct slab_sheaf **sheafp)
 {
-	struct slab_sheaf *sheaf = READ_ONCE(*sheafp);
+	struct slab_sheaf *sheaf = kasan_reset_tag(READ_ONCE(*sheafp));
+	unsigned int size;
 
-	return sheaf ? READ_ONCE(sheaf->size) : 0;
+	if (!sheaf)
+		return 0;
+	size = READ_ONCE(sheaf->size);
+	return size <= READ_ONCE(sheaf->capacity) ? size : 0;
 }
 
 static unsigned long count_cpu(struct slub_percpu_sheaves *pcs)

@@ -13,9 +13,12 @@
  */
 
 #include <kunit/static_stub.h>
+#include <linux/bitmap.h>
 #include <linux/fault-inject.h>
 #include <linux/kfence.h>
 #include <linux/module.h>
+#include <linux/panic.h>
+#include <linux/string.h>
 
 #include "slab_kunit.h"
 
@@ -580,10 +583,11 @@ static void failslab(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, current->fail_nth, 0);
 	refill(test, &sheaf, 2);
 
-	/* This must not fail. */
+	/* This must not fail. Only profiling may try to allocate, and do without. */
 	current->fail_nth = 1;
 	obj = kmem_cache_alloc_from_sheaf(pt->cache, GFP_NOWAIT, sheaf);
-	KUNIT_EXPECT_EQ(test, current->fail_nth, 1);
+	if (!IS_ENABLED(CONFIG_MEM_ALLOC_PROFILING))
+		KUNIT_EXPECT_EQ(test, current->fail_nth, 1);
 	current->fail_nth = 0;
 	KUNIT_EXPECT_TRUE(test, hold(pt, obj));
 	give_back(test, sheaf);
@@ -704,30 +708,122 @@ static void accounted_objects(struct kunit *test)
 	give_back(test, sheaf);
 }
 
-static void kfence_is_kept_out(struct kunit *test)
+/* Until KFENCE has guarded so many, or does not seem to guard any. */
+#define GUARDED		5
+#define GUARD_SECS	10
+
+static struct slab_test *with_kfence(struct kunit *test)
 {
 	struct slab_test *pt = with_cache(test, OBJECT_SIZE, 0, NULL);
-	unsigned int guarded = 0, ordinary = 0;
-	unsigned long end = jiffies + HZ;
 
+	if (!kfence_sample_interval)
+		kunit_skip(test, "KFENCE is off");
 	pt->cache->flags &= ~SLAB_SKIP_KFENCE;
-	do {
-		struct slab_sheaf *sheaf = prefill(test, 2);
-		struct object *obj;
+	return pt;
+}
 
-		take_all(test, sheaf);
-		for (obj = pt->held; obj; obj = obj->next)
-			guarded += is_kfence_address(obj);
-		give_back(test, sheaf);
+/* No object that was guarded has got into a sheaf when it was freed. */
+static void expect_none_guarded(struct kunit *test)
+{
+	struct slab_test *pt = test->priv;
+	struct object *obj;
+
+	pt->cache->flags |= SLAB_SKIP_KFENCE;
+	hold_and_drain(test, 0);
+	for (obj = pt->held; obj; obj = obj->next)
+		KUNIT_EXPECT_FALSE(test, is_kfence_address(obj));
+	/* Those that were guarded are in no balance, see expect_balance_of(). */
+	pt->cache->flags &= ~SLAB_SKIP_KFENCE;
+}
+
+/* An object that KFENCE guards is had instead of one in the sheaf, which stays there. */
+static void kfence_guards_some(struct kunit *test)
+{
+	struct slab_test *pt = with_kfence(test);
+	unsigned long end = jiffies + GUARD_SECS * HZ;
+	unsigned int guarded = 0, i;
+
+	while (guarded < GUARDED && time_before(jiffies, end)) {
+		struct slab_sheaf *sheaf = prefill(test, 10);
+		unsigned int size = kmem_cache_sheaf_size(sheaf);
+
+		for (i = 0; i < 10; i++) {
+			gfp_t gfp = GFP_NOWAIT | (i % 2 ? __GFP_ZERO : 0);
+			struct object *obj = kmem_cache_alloc_from_sheaf(pt->cache, gfp, sheaf);
+
+			KUNIT_ASSERT_NOT_NULL(test, obj);
+			if (gfp & __GFP_ZERO)
+				KUNIT_EXPECT_NULL(test, memchr_inv(obj, 0, OBJECT_SIZE));
+			if (is_kfence_address(obj))
+				guarded++;
+			else
+				size--;
+			KUNIT_ASSERT_EQ(test, kmem_cache_sheaf_size(sheaf), size);
+			memset(obj, 0xff, OBJECT_SIZE);
+			hold(pt, obj);
+		}
 		release(test, pt->nr_held);
-		obj = kmem_cache_alloc(pt->cache, GFP_KERNEL);
-		ordinary += obj && is_kfence_address(obj);
-		kmem_cache_free(pt->cache, obj);
+		give_back(test, sheaf);
 		cond_resched();
-	} while (!ordinary && time_before(jiffies, end));
-	if (!ordinary)
-		kunit_skip(test, "KFENCE has not guarded any object for a second");
-	KUNIT_EXPECT_EQ(test, guarded, 0);
+	}
+	KUNIT_EXPECT_GE(test, guarded, GUARDED);
+	expect_none_guarded(test);
+}
+
+/* Of many objects at once, not always the same one. */
+static void kfence_guards_any_in_bulk(struct kunit *test)
+{
+	struct slab_test *pt = with_kfence(test);
+	unsigned long end = jiffies + GUARD_SECS * HZ;
+	unsigned int guarded = 0, i;
+	DECLARE_BITMAP(places, 64) = { };
+	void *p[64];
+
+	while (guarded < GUARDED && time_before(jiffies, end)) {
+		KUNIT_ASSERT_GT(test, kmem_cache_alloc_bulk(pt->cache, GFP_KERNEL, 64, p), 0);
+		for (i = 0; i < ARRAY_SIZE(p); i++) {
+			if (is_kfence_address(p[i])) {
+				__set_bit(i, places);
+				guarded++;
+			}
+		}
+		kmem_cache_free_bulk(pt->cache, ARRAY_SIZE(p), p);
+		cond_resched();
+	}
+	KUNIT_EXPECT_GE(test, guarded, GUARDED);
+	KUNIT_EXPECT_GT(test, bitmap_weight(places, ARRAY_SIZE(p)), 1);
+	expect_none_guarded(test);
+}
+
+/*
+ * Memory allocation profiling wants memory with the first object of a slab. If there is
+ * none, the object is had all the same, without a WARN; and the next one tries again.
+ */
+static void no_memory_for_profiling(struct kunit *test)
+{
+#if defined(CONFIG_MEM_ALLOC_PROFILING) && defined(CONFIG_FAILSLAB)
+	struct slab_test *pt = with_cache(test, OBJECT_SIZE, 0, NULL);
+	bool warned = test_taint(TAINT_WARN);
+	struct slab_sheaf *sheaf;
+	struct object *obj;
+	bool failed;
+
+	/* The slabs are new ones, of which no object has been handed out. */
+	sheaf = prefill(test, 3);
+	current->fail_nth = 1;
+	obj = kmem_cache_alloc_from_sheaf(pt->cache, GFP_NOWAIT, sheaf);
+	failed = !current->fail_nth;
+	current->fail_nth = 0;
+	KUNIT_EXPECT_TRUE(test, hold(pt, obj));
+	take(test, sheaf, 2);
+	release(test, pt->nr_held);
+	give_back(test, sheaf);
+	KUNIT_EXPECT_EQ(test, test_taint(TAINT_WARN), warned);
+	if (!failed)
+		kunit_skip(test, "memory allocation profiling is off");
+#else
+	kunit_skip(test, "needs CONFIG_MEM_ALLOC_PROFILING and CONFIG_FAILSLAB");
+#endif
 }
 
 /*
@@ -971,7 +1067,9 @@ static struct kunit_case prefill_cases[] = {
 	KUNIT_CASE_PARAM(zeroing, prefill_setups_gen_params),
 	KUNIT_CASE(constructed_objects),
 	KUNIT_CASE(accounted_objects),
-	KUNIT_CASE(kfence_is_kept_out),
+	KUNIT_CASE(kfence_guards_some),
+	KUNIT_CASE(kfence_guards_any_in_bulk),
+	KUNIT_CASE(no_memory_for_profiling),
 	KUNIT_CASE_PARAM(irq_prefills, prefill_setups_gen_params),
 	KUNIT_CASE_PARAM(return_on_another_cpu, prefill_setups_gen_params),
 	KUNIT_CASE_PARAM(shrink_during_loan, prefill_setups_gen_params),

@@ -994,6 +994,49 @@ static void barriers_at_once(struct kunit *test)
 	}
 }
 
+/*
+ * The barrier waits for what one CPU has queued the old way, when another CPU queues
+ * something. It need not wait for that, but must leave somebody who frees it in time:
+ * on that CPU, nothing else goes the old way.
+ */
+static void barrier_leaves_none_behind(struct kunit *test)
+{
+	struct rcu_area {
+		struct rcu_head rcu;
+	} *first, *late;
+	struct work_struct barrier;
+	unsigned long end;
+
+	if (num_online_cpus() < 2)
+		kunit_skip(test, "only one CPU");
+	first = vmalloc(sizeof(*first));
+	late = vmalloc(sizeof(*late));
+	KUNIT_ASSERT_NOT_NULL(test, first);
+	KUNIT_ASSERT_NOT_NULL(test, late);
+
+	/* So that the barrier has nothing else to wait for. */
+	kvfree_rcu_barrier();
+	bind_to(test, cpumask_first(cpu_online_mask));
+	kvfree_rcu(first, rcu);
+	bind_to(test, cpumask_last(cpu_online_mask));
+	INIT_WORK_ONSTACK(&barrier, wait_for_all);
+	rcu_read_lock();
+	queue_work(system_unbound_wq, &barrier);
+	mdelay(200);
+	kvfree_rcu(late, rcu);
+	rcu_read_unlock();
+	flush_work(&barrier);
+	destroy_work_on_stack(&barrier);
+	KUNIT_EXPECT_NULL(test, vmalloc_to_page(first));
+
+	/* Objects that went the old way wait for 5 s, and for a grace period. */
+	end = jiffies + 20 * HZ;
+	while (vmalloc_to_page(late) && time_before(jiffies, end))
+		msleep(100);
+	KUNIT_EXPECT_NULL(test, vmalloc_to_page(late));
+	kvfree_rcu_barrier();
+}
+
 static int rcu_test_init(struct kunit *test)
 {
 	return slab_test_setup(test, kunit_kzalloc(test, sizeof(struct slab_test), GFP_KERNEL),
@@ -1046,6 +1089,7 @@ static struct kunit_case rcu_cases[] = {
 #endif
 	KUNIT_CASE_PARAM(concurrent_users, crowd_cases_gen_params),
 	KUNIT_CASE(barriers_at_once),
+	KUNIT_CASE(barrier_leaves_none_behind),
 	{}
 };
 

@@ -108,6 +108,25 @@ breaks "the lock of the sheaves is missing" sheaf-lock slab_sheaf.c '
 	f && /local_unlock/ { next }
 	{ print }'
 breaks "a sheaf is used after it was freed" after-free slab_sheaf.c '
-	/^static void release_sheaf/ { f = 1 }
+	/^void \*__sheaf_alloc/ { f = 1 }
 	{ print }
-	f && /free_empty_sheaf/ { print "\tsheaf->size = 0;"; f = 0 }' address
+	f && /free_empty_sheaf\(s, rest\);/ {
+		print "\t\tif (rest) put_empty_sheaf(s, rest);"
+		f = 0
+	}' address
+breaks "a spare has two owners" two-owners slab_sheaf.c '
+	/^static struct slab_sheaf \*take_spare/ { f = 1 }
+	f && /xchg/ {
+		print "\tstruct slab_sheaf *spare = READ_ONCE(pcs->spare);"
+		print "\tint i;"
+		print "\tfor (i = 0; spare && i < 3000; i++) cpu_relax();"
+		print "\tif (spare) WRITE_ONCE(pcs->spare, NULL);"
+		print "\treturn spare;"
+		f = 0
+		next
+	}
+	{ print }'
+breaks "kfree_rcu() does not wait for readers" no-wait slab_rcu.c '
+	/^static struct slab_sheaf \*queue_del_ready/ { f = 1 }
+	f && /poll_state/ { sub(/ \|\| .*$/, ")"); f = 0 }
+	{ print }'

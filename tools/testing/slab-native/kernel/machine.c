@@ -22,6 +22,7 @@
 #include <linux/nodemask.h>
 #include <linux/percpu.h>
 #include <linux/preempt.h>
+#include <linux/sched/isolation.h>
 #include <linux/slab.h>
 #include <linux/topology.h>
 #include <asm/alternative.h>
@@ -221,6 +222,14 @@ void native_task_join(struct native_task *t)
 unsigned int native_nr_cpus(void)
 {
 	return nr_cpus;
+}
+
+DEFINE_STATIC_KEY_FALSE(housekeeping_overridden);
+
+/* In the stress the last one of four CPUs or more is isolated. */
+bool housekeeping_test_cpu(int cpu, enum hk_type type)
+{
+	return !native_chaos || nr_cpus < 4 || cpu != nr_cpus - 1;
 }
 
 /* What the kernel's statistics of memory keep up to date. */

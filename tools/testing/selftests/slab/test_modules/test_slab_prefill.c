@@ -17,6 +17,7 @@
 
 #include <linux/err.h>
 #include <linux/gfp.h>
+#include <linux/kfence.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
@@ -61,7 +62,10 @@ static int take(struct slab_sheaf *sheaf, unsigned int nr, gfp_t gfp, struct obj
 		obj->next = *list;
 		*list = obj;
 		nr--;
-		if (kmem_cache_sheaf_size(sheaf) != --before) {
+		/* One that KFENCE guards does not come out of the sheaf. */
+		if (!is_kfence_address(obj))
+			before--;
+		if (kmem_cache_sheaf_size(sheaf) != before) {
 			ret = -EINVAL;
 			break;
 		}
