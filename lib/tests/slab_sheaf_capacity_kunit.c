@@ -7,6 +7,7 @@
  * sheaves at all (slab_sheaf_capacity=0) is tested here, too.
  */
 
+#include <linux/log2.h>
 #include <linux/module.h>
 
 #include "slab_kunit.h"
@@ -25,17 +26,26 @@ static unsigned int default_for(struct kmem_cache *s)
 	return is_64bit ? 60 : 59;
 }
 
-/* Nobody gets what he asks for if the boot parameter says otherwise. */
+static unsigned int capacity_of(struct kunit *test, unsigned int size, unsigned int requested)
+{
+	struct kmem_cache_args args = { .sheaf_capacity = requested };
+	struct kmem_cache *s = new_cache(test, "slab_kunit_probe", size, 0, &args);
+	unsigned int got = s->sheaf_capacity;
+
+	kmem_cache_destroy(s);
+	return got;
+}
+
+/*
+ * Nobody gets what he asks for if the boot parameter says otherwise. It makes no
+ * difference between caches, whatever their size and whatever they ask for.
+ */
 static void skip_if_capacity_is_set(struct kunit *test)
 {
-	struct kmem_cache_args args = { .sheaf_capacity = 1000 };
-	struct kmem_cache *s;
-	unsigned int got;
+	unsigned int got = capacity_of(test, OBJECT_SIZE, 1000);
 
-	s = new_cache(test, "slab_sheaf_probe", OBJECT_SIZE, 0, &args);
-	got = s->sheaf_capacity;
-	kmem_cache_destroy(s);
-	if (got < 1000)
+	if (got == capacity_of(test, OBJECT_SIZE, 0) &&
+	    got == capacity_of(test, 4 * PAGE_SIZE, 0))
 		kunit_skip(test, "slab_sheaf_capacity=%u is in force", got);
 }
 
@@ -79,8 +89,10 @@ static void requested_capacity(struct kunit *test)
 	KUNIT_EXPECT_GE(test, st->cap, default_for(st->cache));
 	if (requested <= default_for(st->cache))
 		KUNIT_EXPECT_EQ(test, st->cap, default_for(st->cache));
-	/* No more than what memory of this size is there for anyway. */
+	/* As many as fit in the memory that so many take. */
 	KUNIT_EXPECT_LT(test, st->cap, 2 * max(requested, default_for(st->cache)) + 8);
+	KUNIT_EXPECT_TRUE(test, is_power_of_2(sizeof(struct slab_sheaf) +
+					      st->cap * sizeof(void *)));
 	round_trip(test, 1);
 	round_trip(test, st->cap + 1);
 	round_trip(test, 2 * st->cap + 1);
