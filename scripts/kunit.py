@@ -1,33 +1,46 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Print the KUnit totals of a guest's console log, a line per suite.
+"""Print the KUnit totals of a guest's console log, a line per suite, or group of them.
 
 kunit.py TREE LOG DOTCONFIG. Parsing is left to TREE's tools/testing/kunit. Fails
 when a test failed, or when a slab suite that TREE has and DOTCONFIG builds in did
 not report.
 """
 
+import glob
 import json
 import os
 import subprocess
 import sys
 import tempfile
 
-SUITES = {
-    "CONFIG_SLUB_KUNIT_TEST": ("slub_test", "lib/slub_kunit.c"),
-    "CONFIG_SLAB_BARN_KUNIT_TEST": ("slab_barn", "lib/tests/slab_barn_kunit.c"),
-    "CONFIG_SLAB_SHEAF_KUNIT_TEST": ("slab_sheaf", "lib/tests/slab_sheaf_kunit.c"),
-    "CONFIG_SLAB_PREFILL_KUNIT_TEST": ("slab_prefill", "lib/tests/slab_prefill_kunit.c"),
-    "CONFIG_SLAB_RCU_KUNIT_TEST": ("slab_rcu", "lib/tests/slab_rcu_kunit.c"),
+# Where the suites of a symbol are; those of several files are named after them.
+SOURCES = {
+    "CONFIG_SLUB_KUNIT_TEST": "lib/slub_kunit.c",
+    "CONFIG_SLAB_BARN_KUNIT_TEST": "lib/tests/slab_barn_kunit.c",
+    "CONFIG_SLAB_SHEAF_KUNIT_TEST": "lib/tests/slab_sheaf_*_kunit.c",
+    "CONFIG_SLAB_PREFILL_KUNIT_TEST": "lib/tests/slab_prefill_kunit.c",
+    "CONFIG_SLAB_RCU_KUNIT_TEST": "lib/tests/slab_rcu_kunit.c",
 }
+NAMES = {"slub": "slub_test"}
 
 
 def expected(tree, dotconfig):
     """In the middle of the series, a symbol may be there before its suite."""
     with open(dotconfig, encoding="utf-8") as f:
         lines = set(f.read().split())
-    return [suite for symbol, (suite, source) in SUITES.items()
-            if symbol + "=y" in lines and os.path.exists(os.path.join(tree, source))]
+    found = []
+    for symbol, source in SOURCES.items():
+        if symbol + "=y" in lines:
+            files = sorted(glob.glob(os.path.join(tree, source)))
+            names = [os.path.basename(f).removesuffix("_kunit.c") for f in files]
+            found += [NAMES.get(n, n) for n in names]
+    return found
+
+
+def group(suite):
+    """What a suite is totalled as: the tests of sheaves are several by subject."""
+    return "slab_sheaf" if suite.startswith("slab_sheaf_") else suite
 
 
 def parse(tree, log):
@@ -47,9 +60,10 @@ def parse(tree, log):
             report = json.load(f)
 
     def cases(group):
+        """A test of several parameters is a group."""
         found = [(c["name"], c["status"]) for c in group.get("test_cases", [])]
         for sub in group.get("sub_groups", []):
-            found += cases(sub)
+            found += [(sub["name"] + ": " + name, status) for name, status in cases(sub)]
         return found
 
     return {g["name"]: cases(g) for g in report.get("sub_groups", [])}
@@ -59,14 +73,16 @@ def main():
     tree, log, dotconfig = sys.argv[1], os.path.abspath(sys.argv[2]), sys.argv[3]
     suites = parse(tree, log)
     failed = 0
-    for suite, tests in suites.items():
+    for name in dict.fromkeys(group(suite) for suite in suites):
+        tests = [(suite, test, status) for suite, found in suites.items() if group(suite) == name
+                 for test, status in found]
         count = {"PASS": 0, "FAIL": 0, "SKIP": 0, "ERROR": 0}
-        for _, status in tests:
+        for _, _, status in tests:
             count[status] += 1
         bad = count["FAIL"] + count["ERROR"]
-        print(f"KUnit  {suite:<14}{count['PASS']:>4} passed{bad:>4} failed"
+        print(f"KUnit  {name:<14}{count['PASS']:>4} passed{bad:>4} failed"
               f"{count['SKIP']:>4} skipped")
-        for test, status in tests:
+        for suite, test, status in tests:
             if status in ("FAIL", "ERROR"):
                 print(f"       failed: {suite} {test}")
         failed += bad

@@ -2,186 +2,43 @@
 /*
  * KUnit tests for kfree_rcu() in sheaves
  *
- * Each test has a cache of its own, and is bound to a CPU. Whether an object was
- * taken by a sheaf or went the old way, and what became of it after the grace
- * period, is read off the statistics. Where the callbacks of RCU are offloaded
- * (rcu_nocbs), they run on any CPU, so what becomes of the objects is checked in
- * so far as it does not depend on that.
+ * Whether an object was taken by a sheaf or went the old way, and what became of it
+ * after the grace period, is read off the statistics, see slab_kunit.h. Who frees it
+ * then is whoever comes first, a barrier or a work item, which may run on any CPU, so
+ * what becomes of the objects is checked in so far as it does not depend on that.
  *
- * An object holds its own address from its allocation until it is freed, and
- * that is after the grace period. When a test has ended, the cache is destroyed,
- * which must not find objects left behind, and each sheaf that was ever
- * allocated must be somewhere.
+ * An object keeps one of its marks from its allocation until it is freed, and that is
+ * after the grace period.
  *
  * What does not depend on sheaves is tested on kernels without them, too
  * (slab_sheaf_capacity=0).
  */
 
-#include <kunit/resource.h>
-#include <kunit/test.h>
 #include <linux/completion.h>
-#include <linux/cpu.h>
 #include <linux/delay.h>
-#include <linux/hrtimer.h>
-#include <linux/irq_work.h>
-#include <linux/jiffies.h>
 #include <linux/kfence.h>
 #include <linux/kthread.h>
-#include <linux/mm.h>
 #include <linux/module.h>
-#include <linux/nodemask.h>
-#include <linux/prandom.h>
 #include <linux/rcupdate.h>
-#include <linux/sched.h>
-#include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/vmalloc.h>
-#include <linux/workqueue.h>
 
-#include "../../mm/slab.h"
-#include "../../mm/slab_sheaf.h"
+#include "slab_kunit.h"
 
-struct object {
-	unsigned long self;
-	unsigned long value;
-	struct rcu_head rcu;
-	struct object *next;
+static const struct slab_counter rcu_counters[] = {
+	COUNTER(FREE_RCU_SHEAF, rcu_sheaf),
+	COUNTER(FREE_RCU_SHEAF_FAIL, rcu_fail),
+	{ }
 };
 
-#define MARK		0x0b7ec7ed5a5a5a5aUL
-
-/* What the statistics count: objects, and for barns sheaves. */
-struct moves {
-	unsigned long rcu_sheaf, rcu_fail;
-	unsigned long free_fast, free_slow;
-	unsigned long flush;
-	unsigned long barn_put, barn_put_fail;
-};
-
-struct rcu_test {
-	struct kmem_cache *cache;
-	struct slub_percpu_sheaves *pcs;	/* of the CPU that the test is on */
-	unsigned int cap;
-	int cpu;
-	struct object *held;			/* a stack */
-	unsigned long nr_held;
-	struct moves before;
-	struct kunit_resource resource;
-	int slab_errors;
-};
-
-/*
- * Objects
- */
-
-static void hold(struct rcu_test *rt, struct object *obj)
-{
-	obj->self = MARK ^ (unsigned long)obj;
-	obj->next = rt->held;
-	rt->held = obj;
-	rt->nr_held++;
-}
-
-static void grab_on(struct kunit *test, unsigned long n, gfp_t gfp, int node)
-{
-	struct rcu_test *rt = test->priv;
-
-	while (n--) {
-		struct object *obj = kmem_cache_alloc_node(rt->cache, gfp, node);
-
-		KUNIT_ASSERT_NOT_NULL(test, obj);
-		hold(rt, obj);
-	}
-}
-
-static void grab(struct kunit *test, unsigned long n)
-{
-	grab_on(test, n, GFP_KERNEL, NUMA_NO_NODE);
-}
-
-static struct object *let_go(struct rcu_test *rt)
-{
-	struct object *obj = rt->held;
-
-	rt->held = obj->next;
-	rt->nr_held--;
-	return obj;
-}
-
-static void release_rcu(struct rcu_test *rt, unsigned long n)
+static void release_rcu(struct slab_test *st, unsigned long n)
 {
 	while (n--) {
-		struct object *obj = let_go(rt);
+		struct object *obj = let_go(st);
 
 		kfree_rcu(obj, rcu);
 	}
 }
-
-static void release_all(struct rcu_test *rt)
-{
-	while (rt->nr_held)
-		kmem_cache_free(rt->cache, let_go(rt));
-}
-
-/*
- * Counters
- */
-
-static struct moves count_moves(struct kmem_cache *s)
-{
-	return (struct moves) {
-		.rcu_sheaf = kmem_cache_stat_sum(s, FREE_RCU_SHEAF),
-		.rcu_fail = kmem_cache_stat_sum(s, FREE_RCU_SHEAF_FAIL),
-		.free_fast = kmem_cache_stat_sum(s, FREE_FASTPATH),
-		.free_slow = kmem_cache_stat_sum(s, FREE_SLOWPATH),
-		.flush = kmem_cache_stat_sum(s, SHEAF_FLUSH),
-		.barn_put = kmem_cache_stat_sum(s, BARN_PUT),
-		.barn_put_fail = kmem_cache_stat_sum(s, BARN_PUT_FAIL),
-	};
-}
-
-/* What happened since the last time. */
-static struct moves take_moves(struct kunit *test)
-{
-	struct rcu_test *rt = test->priv;
-	struct moves *b = &rt->before;
-	struct moves now = count_moves(rt->cache);
-	struct moves m = {
-		.rcu_sheaf = now.rcu_sheaf - b->rcu_sheaf,
-		.rcu_fail = now.rcu_fail - b->rcu_fail,
-		.free_fast = now.free_fast - b->free_fast,
-		.free_slow = now.free_slow - b->free_slow,
-		.flush = now.flush - b->flush,
-		.barn_put = now.barn_put - b->barn_put,
-		.barn_put_fail = now.barn_put_fail - b->barn_put_fail,
-	};
-
-	*b = now;
-	return m;
-}
-
-static void expect_count(struct kunit *test, int line, const char *what,
-			 unsigned long n, unsigned long want)
-{
-	KUNIT_EXPECT_EQ_MSG(test, n, want, "%s, from line %d", what, line);
-}
-
-static void __expect_moves(struct kunit *test, int line, struct moves want)
-{
-	struct moves m = take_moves(test);
-
-	expect_count(test, line, "rcu_sheaf", m.rcu_sheaf, want.rcu_sheaf);
-	expect_count(test, line, "rcu_fail", m.rcu_fail, want.rcu_fail);
-	expect_count(test, line, "free_fast", m.free_fast, want.free_fast);
-	expect_count(test, line, "free_slow", m.free_slow, want.free_slow);
-	expect_count(test, line, "flush", m.flush, want.flush);
-	expect_count(test, line, "barn_put", m.barn_put, want.barn_put);
-	expect_count(test, line, "barn_put_fail", m.barn_put_fail, want.barn_put_fail);
-}
-
-/* Those that are named have moved since the last time, and no others. */
-#define expect_moves(test, ...) \
-	__expect_moves(test, __LINE__, (struct moves) { __VA_ARGS__ })
 
 /* So many objects were freed in the end, whatever the way. */
 static void __expect_freed(struct kunit *test, int line, unsigned long want)
@@ -194,11 +51,11 @@ static void __expect_freed(struct kunit *test, int line, unsigned long want)
 #define expect_freed(test, n) \
 	__expect_freed(test, __LINE__, n)
 
-static unsigned long nr_freed(struct rcu_test *rt)
+static unsigned long nr_freed(struct slab_test *st)
 {
-	return kmem_cache_stat_sum(rt->cache, FREE_FASTPATH) +
-	       kmem_cache_stat_sum(rt->cache, FREE_SLOWPATH) -
-	       rt->before.free_fast - rt->before.free_slow;
+	return count(st->cache, FREE_FASTPATH) +
+	       count(st->cache, FREE_SLOWPATH) -
+	       st->before.free_fast - st->before.free_slow;
 }
 
 static unsigned int rcu_free_size(const struct slub_percpu_sheaves *pcs)
@@ -206,245 +63,80 @@ static unsigned int rcu_free_size(const struct slub_percpu_sheaves *pcs)
 	return pcs->rcu_free ? pcs->rcu_free->size : 0;
 }
 
-/* The sheaves that there are: those of CPUs, and those in barns. */
-static unsigned long count_sheaves(struct kmem_cache *s)
+static struct slab_test *with_small_cache(struct kunit *test)
 {
-	struct slub_percpu_sheaves *pcs;
-	unsigned long nr = 0;
-	int cpu, node;
-
-	for_each_possible_cpu(cpu) {
-		pcs = per_cpu_ptr(s->cpu_sheaves, cpu);
-		nr += pcs->main->capacity > 0;
-		nr += !!pcs->spare;
-		nr += !!pcs->remote;
-		nr += !!pcs->rcu_free;
-	}
-	if (s->barns) {
-		for_each_node(node)
-			if (s->barns[node])
-				nr += s->barns[node]->nr_full + s->barns[node]->nr_empty;
-	}
-	return nr;
-}
-
-/*
- * Caches, CPUs and nodes
- */
-
-static struct kmem_cache *new_cache(struct kunit *test, const char *name, unsigned int size,
-				    slab_flags_t flags, unsigned int capacity)
-{
-	struct kmem_cache_args args = { .sheaf_capacity = capacity };
-	struct kmem_cache *s;
-
-	/* No boot parameter turns on debugging. */
-	s = kmem_cache_create(name, size, &args,
-			      flags | SLAB_NO_USER_FLAGS | SLAB_NO_MERGE);
-	KUNIT_ASSERT_NOT_NULL(test, s);
-	return s;
-}
-
-static void use_cache(struct kunit *test, struct kmem_cache *s)
-{
-	struct rcu_test *rt = test->priv;
-
-	rt->cache = s;
-	rt->cap = s->sheaf_capacity;
-	rt->pcs = per_cpu_ptr(s->cpu_sheaves, rt->cpu);
-	rt->before = count_moves(s);
-}
-
-/* KFENCE does not interfere, and KASAN does not keep freed objects back. */
-static struct kmem_cache *new_counted_cache(struct kunit *test, const char *name,
-					    unsigned int size, slab_flags_t flags,
-					    unsigned int capacity)
-{
-	struct kmem_cache *s = new_cache(test, name, size, flags, capacity);
-
-	s->flags |= SLAB_SKIP_KFENCE;
-#ifdef CONFIG_KASAN_GENERIC
-	/* KASAN_NO_FREE_META: there is no room to keep the object in a list */
-	if (!(flags & SLAB_DEBUG_FLAGS))
-		s->kasan_info.free_meta_offset = INT_MAX;
-#endif
-	return s;
-}
-
-static struct rcu_test *with_any_cache(struct kunit *test, unsigned int size,
-				       slab_flags_t flags, unsigned int capacity)
-{
-	use_cache(test, new_counted_cache(test, "slab_rcu_kunit", size, flags, capacity));
-	return test->priv;
-}
-
-static void skip_without_sheaves(struct kunit *test)
-{
-	struct rcu_test *rt = test->priv;
-
-	if (!rt->cap)
-		kunit_skip(test, "slab_sheaf_capacity=0: caches have no sheaves");
-}
-
-static struct rcu_test *with_cache(struct kunit *test)
-{
-	struct rcu_test *rt = with_any_cache(test, sizeof(struct object), 0, 0);
+	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
 
 	skip_without_sheaves(test);
-	return rt;
+	return st;
 }
 
-/* Waits first, for all sheaves to be somewhere. */
-static void destroy_cache(struct kunit *test)
-{
-	struct rcu_test *rt = test->priv;
-
-	if (!rt->cache)
-		return;
-	release_all(rt);
-	kvfree_rcu_barrier();
-	KUNIT_EXPECT_EQ(test, count_sheaves(rt->cache),
-			kmem_cache_stat_sum(rt->cache, SHEAF_ALLOC) -
-			kmem_cache_stat_sum(rt->cache, SHEAF_FREE));
-	kmem_cache_destroy(rt->cache);
-	rt->cache = NULL;
-	KUNIT_EXPECT_EQ(test, rt->slab_errors, 0);
-}
-
-static void bind_to(struct kunit *test, int cpu)
-{
-	struct rcu_test *rt = test->priv;
-
-	set_cpus_allowed_ptr(current, cpumask_of(cpu));
-	rt->cpu = cpu;
-}
-
-static int find_cpu(bool memory)
-{
-	int cpu;
-
-	for_each_online_cpu(cpu)
-		if (node_state(cpu_to_node(cpu), N_NORMAL_MEMORY) == memory)
-			return cpu;
-	return -1;
-}
-
-static struct node_barn *barn_here(struct rcu_test *rt)
-{
-	return rt->cache->barns[cpu_to_node(rt->cpu)];
-}
-
-/*
- * Ways
- */
-
-static const struct setup {
-	const char *desc;
-	unsigned int size;
-	unsigned int capacity;
-	bool memoryless;
-} setups[] = {
-	{ "default capacity", sizeof(struct object) },
-	{ "small capacity", PAGE_SIZE },
-	{ "odd size", 328 },
-	{ "large capacity", sizeof(struct object), 250 },
-	{ "node without memory", sizeof(struct object), 0, true },
-};
-
-KUNIT_ARRAY_PARAM_DESC(setups, setups, desc);
-
-static struct rcu_test *with_setup(struct kunit *test)
-{
-	const struct setup *setup = test->param_value;
-	int cpu = find_cpu(!setup->memoryless);
-	struct rcu_test *rt;
-
-	if (cpu < 0)
-		kunit_skip(test, "no CPU on a node %s memory",
-			   setup->memoryless ? "without" : "with");
-	bind_to(test, cpu);
-	rt = with_any_cache(test, setup->size, 0, setup->capacity);
-	skip_without_sheaves(test);
-	return rt;
-}
-
-/* In the barns of all nodes: the work item that frees a sheaf may run on any of them. */
-static unsigned int nr_full_sheaves(struct rcu_test *rt)
-{
-	unsigned int nr = 0;
-	int node;
-
-	for_each_online_node(node)
-		nr += rt->cache->barns[node]->nr_full;
-	return nr;
-}
-
-/* A sheaf collects, waits when it is full, and goes to the barn. */
+/* A sheaf collects, waits when it is full, and goes to a barn then. */
 static void full_sheaf_goes_to_barn(struct kunit *test)
 {
-	struct rcu_test *rt = with_setup(test);
+	struct slab_test *st = with_setup(test);
 	unsigned int nr_full;
 
-	grab(test, 2 * rt->cap);
+	grab(test, 2 * st->cap);
 	take_moves(test);
-	release_rcu(rt, rt->cap - 1);
-	expect_moves(test, .rcu_sheaf = rt->cap - 1);
-	KUNIT_EXPECT_EQ(test, rcu_free_size(rt->pcs), rt->cap - 1);
+	release_rcu(st, st->cap - 1);
+	expect_moves(test, .rcu_sheaf = st->cap - 1);
+	KUNIT_EXPECT_EQ(test, rcu_free_size(sheaves_here(st)), st->cap - 1);
 
-	nr_full = nr_full_sheaves(rt);
-	release_rcu(rt, 1);
-	KUNIT_EXPECT_NULL(test, rt->pcs->rcu_free);
+	nr_full = nr_full_sheaves(st->cache);
+	release_rcu(st, 1);
+	KUNIT_EXPECT_NULL(test, sheaves_here(st)->rcu_free);
 	kvfree_rcu_barrier();
-	expect_moves(test, .rcu_sheaf = 1, .free_fast = rt->cap, .barn_put = 1);
-	KUNIT_EXPECT_EQ(test, nr_full_sheaves(rt), nr_full + 1);
+	expect_moves(test, .rcu_sheaf = 1, .free_fast = st->cap, .barn_put = 1);
+	KUNIT_EXPECT_EQ(test, nr_full_sheaves(st->cache), nr_full + 1);
 
 	/* One that was not there is found, or made. */
-	release_rcu(rt, rt->cap);
+	release_rcu(st, st->cap);
 	kvfree_rcu_barrier();
-	expect_moves(test, .rcu_sheaf = rt->cap, .free_fast = rt->cap, .barn_put = 1);
+	expect_moves(test, .rcu_sheaf = st->cap, .free_fast = st->cap, .barn_put = 1);
 }
 
 /* The barns are at their limit: a full sheaf is flushed, and not lost. */
 static void full_barn_flushes(struct kunit *test)
 {
-	struct rcu_test *rt = with_setup(test);
+	struct slab_test *st = with_setup(test);
 	int node;
 
-	grab(test, 3 * rt->cap);
+	grab(test, 3 * st->cap);
 	for_each_online_node(node)
-		barn_set_limits(rt->cache->barns[node], 0, 0);
+		barn_set_limits(st->cache->barns[node], 0, 0);
 	take_moves(test);
-	release_rcu(rt, 3 * rt->cap);
+	release_rcu(st, 3 * st->cap);
 	kvfree_rcu_barrier();
-	expect_moves(test, .rcu_sheaf = 3 * rt->cap, .free_fast = 3 * rt->cap,
-		     .barn_put_fail = 3, .flush = 3 * rt->cap);
+	expect_moves(test, .rcu_sheaf = 3 * st->cap, .free_fast = 3 * st->cap,
+		     .barn_put_fail = 3, .flush = 3 * st->cap);
 }
 
 /* A sheaf that never becomes full. */
 static void barrier_takes_the_rest(struct kunit *test)
 {
-	struct rcu_test *rt = with_setup(test);
+	struct slab_test *st = with_setup(test);
 
-	grab(test, rt->cap);
+	grab(test, st->cap);
 	take_moves(test);
-	release_rcu(rt, rt->cap / 2);
-	KUNIT_EXPECT_EQ(test, rcu_free_size(rt->pcs), rt->cap / 2);
+	release_rcu(st, st->cap / 2);
+	KUNIT_EXPECT_EQ(test, rcu_free_size(sheaves_here(st)), st->cap / 2);
 	expect_freed(test, 0);
 	kvfree_rcu_barrier();
-	KUNIT_EXPECT_NULL(test, rt->pcs->rcu_free);
-	expect_freed(test, rt->cap / 2);
+	KUNIT_EXPECT_NULL(test, sheaves_here(st)->rcu_free);
+	expect_freed(test, st->cap / 2);
 
 	/* Nothing to do. */
 	kvfree_rcu_barrier();
 	expect_moves(test);
 }
 
-static bool all_intact(void **p, unsigned long n)
+static bool all_intact(struct slab_test *st, void **p, unsigned long n)
 {
 	unsigned long i;
 
 	for (i = 0; i < n; i++)
-		if (READ_ONCE(((struct object *)p[i])->self) != (MARK ^ (unsigned long)p[i]))
+		if (!is_intact(st->cache, p[i]))
 			return false;
 	return true;
 }
@@ -452,23 +144,23 @@ static bool all_intact(void **p, unsigned long n)
 /* Hooks, such as the one of KASAN, must not run before the readers are gone. */
 static void readers_are_waited_for(struct kunit *test)
 {
-	struct rcu_test *rt = with_cache(test);
-	unsigned long n = 2 * rt->cap, i;
+	struct slab_test *st = with_small_cache(test);
+	unsigned long n = 2 * st->cap, i;
 	struct object *obj;
 	void **p;
 
 	p = kunit_kmalloc_array(test, n, sizeof(*p), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, p);
 	grab(test, n);
-	for (i = 0, obj = rt->held; i < n; i++, obj = obj->next)
+	for (i = 0, obj = st->held; i < n; i++, obj = obj->next)
 		p[i] = obj;
 	take_moves(test);
 
 	rcu_read_lock();
-	release_rcu(rt, n);
+	release_rcu(st, n);
 	mdelay(100);
-	KUNIT_EXPECT_TRUE(test, all_intact(p, n));
-	KUNIT_EXPECT_EQ(test, nr_freed(rt), 0);
+	KUNIT_EXPECT_TRUE(test, all_intact(st, p, n));
+	KUNIT_EXPECT_EQ(test, nr_freed(st), 0);
 	rcu_read_unlock();
 
 	kvfree_rcu_barrier();
@@ -478,15 +170,15 @@ static void readers_are_waited_for(struct kunit *test)
 /* kvfree_rcu_mightsleep(): without an rcu_head in the object. */
 static void headless(struct kunit *test)
 {
-	struct rcu_test *rt = with_cache(test);
+	struct slab_test *st = with_small_cache(test);
 	unsigned int i;
 
-	grab(test, rt->cap);
+	grab(test, st->cap);
 	take_moves(test);
-	for (i = 0; i < rt->cap; i++)
-		kvfree_rcu_mightsleep(let_go(rt));
+	for (i = 0; i < st->cap; i++)
+		kvfree_rcu_mightsleep(let_go(st));
 	kvfree_rcu_barrier();
-	expect_moves(test, .rcu_sheaf = rt->cap, .free_fast = rt->cap, .barn_put = 1);
+	expect_moves(test, .rcu_sheaf = st->cap, .free_fast = st->cap, .barn_put = 1);
 }
 
 /*
@@ -513,39 +205,39 @@ static void not_in_slabs(struct kunit *test)
 
 static void caches_without_sheaves(struct kunit *test)
 {
-	struct rcu_test *rt = with_any_cache(test, sizeof(struct object),
-					     SLAB_CONSISTENCY_CHECKS | SLAB_POISON, 0);
+	struct slab_test *st = with_cache(test, OBJECT_SIZE,
+					   SLAB_CONSISTENCY_CHECKS | SLAB_POISON, NULL);
 
-	KUNIT_ASSERT_EQ(test, rt->cap, 0);
+	KUNIT_ASSERT_EQ(test, st->cap, 0);
 	grab(test, 100);
 	take_moves(test);
-	release_rcu(rt, 100);
+	release_rcu(st, 100);
 	kvfree_rcu_barrier();
 	/* KASAN's quarantine has them. */
-	kmem_cache_shrink(rt->cache);
+	kmem_cache_shrink(st->cache);
 	expect_moves(test, .rcu_fail = 100, .free_slow = 100);
 }
 
 /* Who has interrupts off gets a sheaf from the barn, or none. */
 static void no_empty_sheaf(struct kunit *test)
 {
-	struct rcu_test *rt = with_cache(test);
+	struct slab_test *st = with_small_cache(test);
 	unsigned long flags;
 
 	grab(test, 4);
-	barn_set_limits(barn_here(rt), 0, 0);
-	kmem_cache_shrink(rt->cache);
+	barn_set_limits(barn_of(st->cache, st->cpu), 0, 0);
+	kmem_cache_shrink(st->cache);
 	take_moves(test);
 	local_irq_save(flags);
-	release_rcu(rt, 1);
+	release_rcu(st, 1);
 	local_irq_restore(flags);
 	expect_moves(test, .rcu_fail = 1);
 
 	/* Now there is one. */
-	release_rcu(rt, 1);
+	release_rcu(st, 1);
 	expect_moves(test, .rcu_sheaf = 1);
 	local_irq_save(flags);
-	release_rcu(rt, 1);
+	release_rcu(st, 1);
 	local_irq_restore(flags);
 	if (IS_ENABLED(CONFIG_PREEMPT_RT))
 		expect_moves(test, .rcu_fail = 1);
@@ -557,140 +249,82 @@ static void no_empty_sheaf(struct kunit *test)
 
 static void empty_sheaf_from_barn(struct kunit *test)
 {
-	struct rcu_test *rt = with_cache(test);
+	struct slab_test *st = with_small_cache(test);
 	unsigned long flags;
 
 	if (IS_ENABLED(CONFIG_PREEMPT_RT))
 		kunit_skip(test, "the barn is not used with interrupts off");
-	grab(test, rt->cap + 1);
-	barn_set_limits(barn_here(rt), 0, 10);
-	/* Comes back, and is flushed. */
-	release_rcu(rt, rt->cap);
-	kvfree_rcu_barrier();
-	if (!barn_here(rt)->nr_empty)
-		kunit_skip(test, "it was freed on another node");
+	/* Sheaves that were full when they came there go back to the barn empty. */
+	hold_and_drain(test, 5 * st->cap);
+	release(test, 5 * st->cap);
+	grab(test, 5 * st->cap);
+	KUNIT_ASSERT_GT(test, barn_of(st->cache, st->cpu)->nr_empty, 0);
 	take_moves(test);
 	local_irq_save(flags);
-	release_rcu(rt, 1);
+	release_rcu(st, 1);
 	local_irq_restore(flags);
 	expect_moves(test, .rcu_sheaf = 1);
 }
 
 static void under_raw_spinlock(struct kunit *test)
 {
-	struct rcu_test *rt = with_cache(test);
+	struct slab_test *st = with_small_cache(test);
 	static DEFINE_RAW_SPINLOCK(lock);
-	unsigned long n = 3 * rt->cap;
+	unsigned long n = 3 * st->cap;
 
 	grab(test, n);
 	take_moves(test);
 	raw_spin_lock(&lock);
-	release_rcu(rt, n);
+	release_rcu(st, n);
 	raw_spin_unlock(&lock);
 	if (IS_ENABLED(CONFIG_PREEMPT_RT))
 		expect_moves(test, .rcu_fail = n);
 	else
 		KUNIT_EXPECT_EQ(test, take_moves(test).rcu_sheaf, n);
 	kvfree_rcu_barrier();
-	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(rt->cache), 0);
+	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
 }
 
 /*
  * Interrupts
  */
 
-enum irq_kind { IRQ_WORK, HARD_TIMER, SOFT_TIMER };
-
-struct irq_user {
-	struct irq_work work;
-	struct hrtimer timer;
+struct rcu_irq {
+	struct irq_user irq;
 	struct object *to_free;
-	bool was_hardirq;
-	bool done;
 };
 
-static void free_in_irq(struct irq_user *u)
+static void free_in_irq(struct irq_user *irq)
 {
-	u->was_hardirq = in_hardirq();
+	struct rcu_irq *u = container_of(irq, struct rcu_irq, irq);
+
 	kfree_rcu(u->to_free, rcu);
-	WRITE_ONCE(u->done, true);
 }
 
-static void irq_user_work(struct irq_work *work)
+/* One that the test has. Returns whether it was a hard interrupt. */
+static bool release_in_irq(struct kunit *test, bool locked)
 {
-	free_in_irq(container_of(work, struct irq_user, work));
-}
+	const struct irq_case *c = test->param_value;
+	struct slab_test *st = test->priv;
+	struct rcu_irq u = { .to_free = let_go(st) };
 
-static enum hrtimer_restart irq_user_timer(struct hrtimer *timer)
-{
-	free_in_irq(container_of(timer, struct irq_user, timer));
-	return HRTIMER_NORESTART;
-}
-
-static const struct irq_case {
-	const char *desc;
-	enum irq_kind kind;
-} irq_cases[] = {
-	{ "irq_work", IRQ_WORK },
-	{ "hrtimer", HARD_TIMER },
-	{ "hrtimer in softirq", SOFT_TIMER },
-};
-
-KUNIT_ARRAY_PARAM_DESC(irq_cases, irq_cases, desc);
-
-static void prepare_irq(struct irq_user *u, enum irq_kind kind, struct object *to_free)
-{
-	u->to_free = to_free;
-	/* On PREEMPT_RT this one runs in a thread. */
-	init_irq_work(&u->work, irq_user_work);
-	hrtimer_init_on_stack(&u->timer, CLOCK_MONOTONIC,
-			      kind == SOFT_TIMER ? HRTIMER_MODE_REL_PINNED_SOFT :
-						   HRTIMER_MODE_REL_PINNED_HARD);
-	u->timer.function = irq_user_timer;
-}
-
-/* On this CPU. Does not sleep. */
-static void raise_irq(struct irq_user *u, enum irq_kind kind)
-{
-	unsigned long end = jiffies + 5 * HZ;
-
-	if (kind == IRQ_WORK)
-		irq_work_queue(&u->work);
-	else
-		hrtimer_start(&u->timer, ns_to_ktime(10000),
-			      kind == SOFT_TIMER ? HRTIMER_MODE_REL_PINNED_SOFT :
-						   HRTIMER_MODE_REL_PINNED_HARD);
-	while (!READ_ONCE(u->done) && time_before(jiffies, end))
-		cpu_relax();
-}
-
-static void finish_irq(struct kunit *test, struct irq_user *u)
-{
-	irq_work_sync(&u->work);
-	hrtimer_cancel(&u->timer);
-	destroy_hrtimer_on_stack(&u->timer);
-	KUNIT_ASSERT_TRUE(test, u->done);
+	prepare_irq(&u.irq, c->kind, free_in_irq);
+	raise_irq(st, &u.irq, locked);
+	finish_irq(test, &u.irq);
+	return u.irq.was_hardirq;
 }
 
 /* The sheaves are in use: the interrupt must do without them. */
 static void irq_while_sheaves_are_locked(struct kunit *test)
 {
-	const struct irq_case *c = test->param_value;
-	struct rcu_test *rt = with_cache(test);
-	struct irq_user u = { };
+	struct slab_test *st = with_small_cache(test);
 
 	grab(test, 2);
-	release_rcu(rt, 1);
+	release_rcu(st, 1);
 	take_moves(test);
-	prepare_irq(&u, c->kind, let_go(rt));
-
-	local_lock(&rt->cache->cpu_sheaves->lock);
-	raise_irq(&u, c->kind);
-	local_unlock(&rt->cache->cpu_sheaves->lock);
-
-	finish_irq(test, &u);
+	release_in_irq(test, true);
 	expect_moves(test, .rcu_fail = 1);
-	KUNIT_EXPECT_EQ(test, rcu_free_size(rt->pcs), 1);
+	KUNIT_EXPECT_EQ(test, rcu_free_size(sheaves_here(st)), 1);
 	kvfree_rcu_barrier();
 	expect_freed(test, 2);
 }
@@ -698,17 +332,12 @@ static void irq_while_sheaves_are_locked(struct kunit *test)
 /* They are not in use, and there is a sheaf. */
 static void irq_uses_sheaf(struct kunit *test)
 {
-	const struct irq_case *c = test->param_value;
-	struct rcu_test *rt = with_cache(test);
-	struct irq_user u = { };
+	struct slab_test *st = with_small_cache(test);
 
 	grab(test, 2);
-	release_rcu(rt, 1);
+	release_rcu(st, 1);
 	take_moves(test);
-	prepare_irq(&u, c->kind, let_go(rt));
-	raise_irq(&u, c->kind);
-	finish_irq(test, &u);
-	if (IS_ENABLED(CONFIG_PREEMPT_RT) && u.was_hardirq)
+	if (release_in_irq(test, false) && IS_ENABLED(CONFIG_PREEMPT_RT))
 		expect_moves(test, .rcu_fail = 1);
 	else
 		expect_moves(test, .rcu_sheaf = 1);
@@ -720,95 +349,104 @@ static void irq_uses_sheaf(struct kunit *test)
  * What becomes of objects that the sheaves of the CPU do not want
  */
 
-/* A node with memory that is not the one of the CPU, which has some, too. */
 static int find_remote_node(struct kunit *test)
 {
-	struct rcu_test *rt = test->priv;
-	int node;
+	struct slab_test *st = test->priv;
+	int here = cpu_to_node(st->cpu), node = find_other_memory(here, NUMA_NO_NODE);
 
-	for_each_node_state(node, N_NORMAL_MEMORY)
-		if (node != cpu_to_node(rt->cpu) &&
-		    node_state(cpu_to_node(rt->cpu), N_NORMAL_MEMORY))
-			return node;
-	kunit_skip(test, "there are no two nodes with memory");
+	if (node == NUMA_NO_NODE || !has_memory(here))
+		kunit_skip(test, "there are no two nodes with memory");
+	return node;
 }
 
 static void remote_sheaf_goes_home(struct kunit *test)
 {
-	struct rcu_test *rt = with_cache(test);
+	struct slab_test *st = with_small_cache(test);
 	int node = find_remote_node(test);
-	struct node_barn *home = rt->cache->barns[node];
+	struct node_barn *home = st->cache->barns[node];
 
-	grab_on(test, rt->cap, GFP_KERNEL | __GFP_THISNODE, node);
-	kmem_cache_shrink(rt->cache);
+	grab_on(test, node, st->cap);
+	kmem_cache_shrink(st->cache);
 	take_moves(test);
-	release_rcu(rt, rt->cap);
+	release_rcu(st, st->cap);
 	kvfree_rcu_barrier();
-	expect_moves(test, .rcu_sheaf = rt->cap, .free_fast = rt->cap, .barn_put = 1);
+	expect_moves(test, .rcu_sheaf = st->cap, .free_fast = st->cap, .barn_put = 1);
 	KUNIT_EXPECT_EQ(test, home->nr_full, 1);
+}
+
+/* Returns whether it was this CPU that freed them: then it is known where they are. */
+static bool sort_mixed_sheaf(struct kunit *test, int node)
+{
+	struct slab_test *st = test->priv;
+	unsigned int remote = st->cap / 3;
+	bool here;
+
+	grab_on(test, node, remote);
+	grab_on(test, cpu_to_node(st->cpu), st->cap - remote);
+	kmem_cache_shrink(st->cache);
+	/* Main has room. */
+	grab(test, 1);
+	release(test, 1);
+	take_moves(test);
+	release_rcu(st, st->cap);
+	kvfree_rcu_barrier();
+	KUNIT_EXPECT_EQ(test, nr_freed(st), st->cap);
+	here = sheaves_here(st)->remote && sheaves_here(st)->remote->size == remote;
+	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
+	return here;
 }
 
 static void mixed_sheaf_is_sorted(struct kunit *test)
 {
-	struct rcu_test *rt = with_cache(test);
-	int node = find_remote_node(test);
-	unsigned int remote = rt->cap / 3;
+	int node, round;
 
-	grab_on(test, remote, GFP_KERNEL | __GFP_THISNODE, node);
-	grab_on(test, rt->cap - remote, GFP_KERNEL | __GFP_THISNODE, cpu_to_node(rt->cpu));
-	kmem_cache_shrink(rt->cache);
-	/* Main has room. */
-	grab(test, 1);
-	kmem_cache_free(rt->cache, let_go(rt));
-	take_moves(test);
-	release_rcu(rt, rt->cap);
-	kvfree_rcu_barrier();
-	/* Unless it was freed by a work item, and that on another CPU. */
-	if (rt->pcs->remote)
-		KUNIT_EXPECT_EQ(test, rt->pcs->remote->size, remote);
-	KUNIT_EXPECT_EQ(test, nr_freed(rt), rt->cap);
-	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(rt->cache), 0);
+	with_small_cache(test);
+	node = find_remote_node(test);
+	for (round = 0; round < 20; round++)
+		if (sort_mixed_sheaf(test, node))
+			break;
+	KUNIT_EXPECT_LT(test, round, 20);
 }
 
 /* Objects out of the memory reserves are not for everybody. */
 static void pfmemalloc_is_kept_out(struct kunit *test)
 {
-	struct rcu_test *rt = with_cache(test);
+	struct slab_test *st = with_small_cache(test);
 	unsigned long cached;
 
 	grab(test, 1);
-	cached = kmem_cache_cached_objects(rt->cache);
-	slab_set_pfmemalloc(virt_to_slab(rt->held));
+	cached = cached_objects(st->cache);
+	slab_set_pfmemalloc(virt_to_slab(st->held));
 	take_moves(test);
-	release_rcu(rt, 1);
+	release_rcu(st, 1);
 	kvfree_rcu_barrier();
 	expect_moves(test, .rcu_sheaf = 1, .free_fast = 1, .flush = 1);
-	KUNIT_EXPECT_EQ(test, kmem_cache_cached_objects(rt->cache), cached);
-	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(rt->cache), 0);
+	KUNIT_EXPECT_EQ(test, cached_objects(st->cache), cached);
+	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
 }
 
 static void kfence_is_kept_out(struct kunit *test)
 {
-	struct rcu_test *rt = test->priv;
+	struct slab_test *st = test->priv;
 	unsigned long end = jiffies + HZ, cached;
 
 	if (!IS_ENABLED(CONFIG_KFENCE))
 		kunit_skip(test, "needs CONFIG_KFENCE");
-	use_cache(test, new_cache(test, "slab_rcu_kunit", sizeof(struct object), 0, 0));
+	use_cache(test, new_plain_cache(test, "slab_kunit", OBJECT_SIZE, 0, NULL));
 	skip_without_sheaves(test);
 	grab(test, 1);
-	while (!is_kfence_address(rt->held) && time_before(jiffies, end)) {
-		release_all(rt);
+	while (!is_kfence_address(st->held) && time_before(jiffies, end)) {
+		free_objects(st, st->nr_held);
 		grab(test, 1);
 	}
-	if (!is_kfence_address(rt->held))
+	if (!is_kfence_address(st->held))
 		kunit_skip(test, "KFENCE has not guarded any object for a second");
-	cached = kmem_cache_cached_objects(rt->cache);
+	cached = cached_objects(st->cache);
 	take_moves(test);
-	release_rcu(rt, 1);
+	release_rcu(st, 1);
 	kvfree_rcu_barrier();
 	expect_moves(test, .rcu_sheaf = 1);
-	KUNIT_EXPECT_EQ(test, kmem_cache_cached_objects(rt->cache), cached);
+	KUNIT_EXPECT_EQ(test, cached_objects(st->cache), cached);
 }
 
 /*
@@ -818,17 +456,17 @@ static void kfence_is_kept_out(struct kunit *test)
 /* Frees a few objects by kfree_rcu(), on the CPU that it runs on. */
 static long free_some(void *arg)
 {
-	struct rcu_test *rt = arg;
-	unsigned int n = rt->cap / 2 ?: 3;
+	struct slab_test *st = arg;
+	unsigned int n = st->cap / 2 ?: 3;
 
 	while (n--) {
-		struct object *obj = kmem_cache_alloc(rt->cache, GFP_KERNEL);
+		struct object *obj = kmem_cache_alloc(st->cache, GFP_KERNEL);
 
 		if (!obj)
 			return -ENOMEM;
 		kfree_rcu(obj, rcu);
 	}
-	return rt->cap / 2 ?: 3;
+	return st->cap / 2 ?: 3;
 }
 
 /* Returns how many objects there are. */
@@ -848,57 +486,212 @@ static unsigned long free_some_everywhere(struct kunit *test)
 
 static void barrier_on_all_cpus(struct kunit *test)
 {
-	struct rcu_test *rt = with_any_cache(test, sizeof(struct object), 0, 0);
+	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
 	unsigned long nr;
 
 	take_moves(test);
 	nr = free_some_everywhere(test);
-	if (rt->cap)
-		KUNIT_EXPECT_EQ(test, nr_freed(rt), 0);
+	if (st->cap)
+		KUNIT_EXPECT_EQ(test, nr_freed(st), 0);
 	kvfree_rcu_barrier();
 	expect_freed(test, nr);
 }
 
 static void destroy_at_once(struct kunit *test)
 {
-	struct rcu_test *rt = with_any_cache(test, sizeof(struct object), 0, 0);
-	unsigned int n = 3 * rt->cap + 5;
+	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
+	unsigned int n = 3 * st->cap + 5;
 
 	grab(test, n);
 	free_some_everywhere(test);
-	release_rcu(rt, n);
-	kmem_cache_destroy(rt->cache);
-	rt->cache = NULL;
-	KUNIT_EXPECT_EQ(test, rt->slab_errors, 0);
+	release_rcu(st, n);
+	kmem_cache_destroy(st->cache);
+	st->cache = NULL;
+	KUNIT_EXPECT_EQ(test, st->slab_errors, 0);
 }
 
 static void wait_until_freed(struct kunit *test, unsigned long nr, unsigned int secs)
 {
 	unsigned long end = jiffies + secs * HZ;
-	struct rcu_test *rt = test->priv;
+	struct slab_test *st = test->priv;
 
-	while (nr_freed(rt) < nr && time_before(jiffies, end))
+	while (nr_freed(st) < nr && time_before(jiffies, end))
 		msleep(20);
 	expect_freed(test, nr);
 }
 
-static void shrink_takes_all(struct kunit *test)
+/*
+ * A reader on another CPU, because of whom no grace period ends. Meanwhile no
+ * assertion may end the test.
+ */
+
+#define READ_JIFFIES	(10 * HZ)
+
+struct reader {
+	struct task_struct *task;
+	struct completion started;
+	bool gave_up;
+};
+
+static int read_long(void *data)
 {
-	struct rcu_test *rt = with_cache(test);
+	struct reader *r = data;
+	unsigned long end;
+
+	rcu_read_lock();
+	end = jiffies + READ_JIFFIES;
+	complete(&r->started);
+	while (!kthread_should_stop() && !r->gave_up) {
+		WRITE_ONCE(r->gave_up, time_after(jiffies, end));
+		cpu_relax();
+	}
+	rcu_read_unlock();
+
+	while (!kthread_should_stop())
+		schedule_timeout_interruptible(1);
+	return 0;
+}
+
+static void start_reading(struct kunit *test, struct reader *r)
+{
+	struct slab_test *st = test->priv;
+	int cpu = cpumask_any_but(cpu_online_mask, st->cpu);
+
+	if (cpu >= nr_cpu_ids)
+		kunit_skip(test, "there is no other CPU for a reader");
+	init_completion(&r->started);
+	r->task = kthread_run_on_cpu(read_long, r, cpu, "slab_kunit_reader/%u");
+	KUNIT_ASSERT_FALSE(test, IS_ERR(r->task));
+	wait_for_completion(&r->started);
+}
+
+/* Whoever has to wait for a grace period has waited for the reader to give up. */
+static void stop_reading(struct kunit *test, struct reader *r)
+{
+	KUNIT_EXPECT_FALSE(test, READ_ONCE(r->gave_up));
+	kthread_stop(r->task);
+}
+
+static bool anything_collects(struct kmem_cache *s)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		if (per_cpu_ptr(s->cpu_sheaves, cpu)->rcu_free)
+			return true;
+	return false;
+}
+
+/*
+ * Objects in sheaves that collect, on all CPUs, and in sheaves that became full since
+ * somebody reads. Returns how many there are.
+ */
+static unsigned long free_while_reading(struct kunit *test, struct reader *r)
+{
+	struct slab_test *st = test->priv;
 	unsigned long nr;
 
-	unsigned int cpu;
-
+	grab(test, 3 * st->cap);
+	/* What others have freed until now is gone. */
+	kvfree_rcu_barrier();
 	take_moves(test);
 	nr = free_some_everywhere(test);
-	/* Nothing collects any further, but nobody waits for it. */
-	kmem_cache_shrink(rt->cache);
-	for_each_possible_cpu(cpu)
-		KUNIT_EXPECT_NULL(test, per_cpu_ptr(rt->cache->cpu_sheaves,
-						    cpu)->rcu_free);
+	start_reading(test, r);
+	release_rcu(st, 3 * st->cap);
+	KUNIT_EXPECT_TRUE(test, anything_collects(st->cache));
+	return nr + 3 * st->cap;
+}
+
+static void wait_for_all(struct work_struct *work)
+{
+	kvfree_rcu_barrier();
+}
+
+/* Whoever waits for the objects waits for their readers first. */
+static void barrier_waits_for_readers(struct kunit *test)
+{
+	struct slab_test *st = with_small_cache(test);
+	struct work_struct barrier;
+	struct reader r = { };
+	unsigned long nr = free_while_reading(test, &r);
+
+	INIT_WORK_ONSTACK(&barrier, wait_for_all);
+	queue_work(system_unbound_wq, &barrier);
+	msleep(200);
+	KUNIT_EXPECT_FALSE(test, anything_collects(st->cache));
+	KUNIT_EXPECT_EQ(test, nr_freed(st), 0);
+	stop_reading(test, &r);
+	flush_work(&barrier);
+	destroy_work_on_stack(&barrier);
+	expect_freed(test, nr);
+}
+
+/* It hands on what was collected so far, and waits for nobody. */
+static void shrink_does_not_wait(struct kunit *test)
+{
+	struct slab_test *st = with_small_cache(test);
+	struct reader r = { };
+	unsigned long nr = free_while_reading(test, &r);
+
+	kmem_cache_shrink(st->cache);
+	KUNIT_EXPECT_FALSE(test, anything_collects(st->cache));
+	KUNIT_EXPECT_EQ(test, nr_freed(st), 0);
+	stop_reading(test, &r);
 	wait_until_freed(test, nr, 60);
-	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(rt->cache), 0);
-	KUNIT_EXPECT_EQ(test, kmem_cache_cached_objects(rt->cache), 0);
+	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
+}
+
+/* The shrinker counts objects: those that are collected, and those that wait. */
+static void shrinker_counts_objects(struct kunit *test)
+{
+	struct slab_test *st = with_small_cache(test);
+	struct reader r = { };
+	unsigned long nr = free_while_reading(test, &r);
+
+	KUNIT_EXPECT_GE(test, kfree_rcu_sheaves_count(), nr);
+	/* Others free as well, but not that much. */
+	KUNIT_EXPECT_LT(test, kfree_rcu_sheaves_count(), 2 * nr + 1000);
+	/* Those that collect no further are none the less. */
+	kmem_cache_shrink(st->cache);
+	KUNIT_EXPECT_GE(test, kfree_rcu_sheaves_count(), nr);
+	stop_reading(test, &r);
+	kvfree_rcu_barrier();
+	expect_freed(test, nr);
+	KUNIT_EXPECT_LT(test, kfree_rcu_sheaves_count(), nr);
+}
+
+/* Nothing can be freed yet, and it says so. */
+static void shrinker_makes_no_progress(struct kunit *test)
+{
+	struct slab_test *st = with_small_cache(test);
+	struct reader r = { };
+	unsigned long nr = free_while_reading(test, &r);
+
+	KUNIT_EXPECT_EQ(test, kfree_rcu_sheaves_scan(ULONG_MAX), 0);
+	KUNIT_EXPECT_FALSE(test, anything_collects(st->cache));
+	KUNIT_EXPECT_EQ(test, nr_freed(st), 0);
+	stop_reading(test, &r);
+	wait_until_freed(test, nr, 60);
+}
+
+/* It frees as many as it says. A work item does the same, and may be faster. */
+static void shrinker_frees_what_it_says(struct kunit *test)
+{
+	struct slab_test *st = with_small_cache(test);
+	unsigned long n = 4 * st->cap, said;
+	unsigned int round, exact = 0;
+
+	for (round = 0; round < 50 && !exact; round++) {
+		grab(test, n);
+		take_moves(test);
+		release_rcu(st, n);
+		synchronize_rcu();
+		said = kfree_rcu_sheaves_scan(1);
+		exact = said == st->cap && nr_freed(st) == st->cap;
+		kvfree_rcu_barrier();
+		expect_freed(test, n);
+	}
+	KUNIT_EXPECT_EQ(test, exact, 1);
 }
 
 /* Without anybody waiting. The shrinker of kfree_rcu() has them go soon. */
@@ -907,14 +700,12 @@ static void shrinker_hurries(struct kunit *test)
 	unsigned long nr, start;
 	unsigned int i;
 
-	with_cache(test);
+	with_small_cache(test);
 	/* Once, that is: a slow machine may take long for a grace period. */
 	for (i = 0; i < 5; i++) {
 		take_moves(test);
 		start = jiffies;
 		nr = free_some_everywhere(test);
-		/* Some may be gone, with sheaves of others that have been there for long. */
-		KUNIT_EXPECT_GT(test, kfree_rcu_sheaves_count(), 0);
 		kfree_rcu_sheaves_scan(ULONG_MAX);
 		wait_until_freed(test, nr, 60);
 		if (time_before(jiffies, start + 4 * HZ))
@@ -926,7 +717,7 @@ static void shrinker_hurries(struct kunit *test)
 /* The objects of a CPU that goes on to do something else do not wait for ever. */
 static void all_go_in_time(struct kunit *test)
 {
-	struct rcu_test *rt = with_cache(test);
+	struct slab_test *st = with_small_cache(test);
 	unsigned long nr, start;
 	unsigned int i;
 	bool early;
@@ -938,7 +729,7 @@ static void all_go_in_time(struct kunit *test)
 		nr = free_some_everywhere(test);
 		msleep(1000);
 		/* On a slow machine, it is late already. */
-		early = time_before(jiffies, start + 4 * HZ) && nr_freed(rt);
+		early = time_before(jiffies, start + 4 * HZ) && nr_freed(st);
 		wait_until_freed(test, nr, 60);
 		if (!early)
 			break;
@@ -947,67 +738,54 @@ static void all_go_in_time(struct kunit *test)
 }
 
 #ifdef CONFIG_HOTPLUG_CPU
-/* Not the one that the test runs on. */
-static int find_cpu_to_remove(struct rcu_test *rt)
-{
-	int cpu;
-
-	for_each_online_cpu(cpu)
-		if (cpu != rt->cpu && cpu_is_hotpluggable(cpu))
-			return cpu;
-	return -1;
-}
-
 static void cpu_goes_offline(struct kunit *test)
 {
-	struct rcu_test *rt = with_cache(test);
-	int cpu = find_cpu_to_remove(rt);
+	struct slab_test *st = with_small_cache(test);
+	int cpu = find_cpu_to_remove(test);
 	struct slub_percpu_sheaves *pcs;
 	unsigned int i;
 	long n;
 
-	if (cpu < 0)
-		kunit_skip(test, "no CPU can be removed");
-	pcs = per_cpu_ptr(rt->cache->cpu_sheaves, cpu);
+	pcs = per_cpu_ptr(st->cache->cpu_sheaves, cpu);
 	for (i = 0; i < 3; i++) {
 		take_moves(test);
-		n = work_on_cpu(cpu, free_some, rt);
+		n = work_on_cpu(cpu, free_some, st);
 		KUNIT_ASSERT_GT(test, n, 0);
 		KUNIT_EXPECT_EQ(test, rcu_free_size(pcs), n);
 
 		KUNIT_ASSERT_EQ(test, remove_cpu(cpu), 0);
 		KUNIT_EXPECT_NULL(test, pcs->rcu_free);
-		kvfree_rcu_barrier();
-		expect_freed(test, n);
+		/* Whether somebody waits for them, or not. */
+		if (i)
+			kvfree_rcu_barrier();
+		wait_until_freed(test, n, i ? 0 : 60);
 		KUNIT_ASSERT_EQ(test, add_cpu(cpu), 0);
 	}
 	/* What became of the work that was pending: it works as before. */
-	n = work_on_cpu(cpu, free_some, rt);
+	n = work_on_cpu(cpu, free_some, st);
 	KUNIT_EXPECT_EQ(test, rcu_free_size(pcs), n);
 	kvfree_rcu_barrier();
 	expect_freed(test, n);
 }
 
-/* The objects of a full sheaf were given to RCU by a CPU that is gone. */
-static void cpu_goes_offline_with_callbacks(struct kunit *test)
+/* The sheaves of a CPU that is gone had become full, and wait. */
+static void cpu_goes_offline_with_full_sheaves(struct kunit *test)
 {
-	struct rcu_test *rt = with_cache(test);
-	int cpu = find_cpu_to_remove(rt);
+	struct slab_test *st = with_small_cache(test);
+	int cpu = find_cpu_to_remove(test);
 	unsigned int i;
 	long nr = 0, n;
 
-	if (cpu < 0)
-		kunit_skip(test, "no CPU can be removed");
 	take_moves(test);
 	for (i = 0; i < 9; i++) {
-		n = work_on_cpu(cpu, free_some, rt);
+		n = work_on_cpu(cpu, free_some, st);
 		KUNIT_ASSERT_GT(test, n, 0);
 		nr += n;
 	}
 	KUNIT_ASSERT_EQ(test, remove_cpu(cpu), 0);
 	kvfree_rcu_barrier();
 	expect_freed(test, nr);
-	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(rt->cache), 0);
+	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
 	KUNIT_ASSERT_EQ(test, add_cpu(cpu), 0);
 }
 #endif
@@ -1018,53 +796,25 @@ static void cpu_goes_offline_with_callbacks(struct kunit *test)
  * anything with it.
  */
 
-#define HAMMER_SLOTS	512
-#define HAMMER_STEPS	8000
-
-struct hammer {
-	struct kmem_cache *cache;
-	struct object **slots;
-	unsigned long end;		/* jiffies */
-	atomic_t nr_running;
-	atomic_long_t nr_broken;
-	atomic_long_t nr_allocs;
+struct rcu_crowd {
+	struct crowd crowd;
 	atomic_long_t nr_reads;
 };
 
-struct hammer_user {
-	struct work_struct work;
-	struct hammer *hammer;
-	struct rnd_state rnd;
-	unsigned long serial;
-};
-
-static struct object **random_slot(struct hammer_user *u)
+static void write_step(struct crowd_user *u)
 {
-	return &u->hammer->slots[prandom_u32_state(&u->rnd) % HAMMER_SLOTS];
-}
+	struct object *obj = kmem_cache_alloc(u->crowd->cache, GFP_KERNEL);
 
-static void hammer_write(struct hammer_user *u)
-{
-	struct object *obj = kmem_cache_alloc(u->hammer->cache, GFP_KERNEL);
-
-	if (obj) {
-		obj->self = MARK ^ (unsigned long)obj;
-		WRITE_ONCE(obj->value, ++u->serial);
-		atomic_long_inc(&u->hammer->nr_allocs);
-	}
-	obj = xchg(random_slot(u), obj);
 	if (!obj)
-		return;
-	if (obj->self != (MARK ^ (unsigned long)obj))
-		atomic_long_inc(&u->hammer->nr_broken);
-	/* Whoever has been given it as well finds this. */
-	if (xchg(&obj->next, NULL))
-		atomic_long_inc(&u->hammer->nr_broken);
-	kfree_rcu(obj, rcu);
+		atomic_long_inc(&u->crowd->nr_null);
+	obj = exchange(u, obj);
+	if (obj)
+		kfree_rcu(obj, rcu);
 }
 
-static void hammer_read(struct hammer_user *u)
+static void read_step(struct crowd_user *u)
 {
+	struct rcu_crowd *rc = container_of(u->crowd, struct rcu_crowd, crowd);
 	unsigned long value;
 	struct object *obj;
 	unsigned int i;
@@ -1074,127 +824,82 @@ static void hammer_read(struct hammer_user *u)
 	if (obj) {
 		value = READ_ONCE(obj->value);
 		for (i = 0; i < 50; i++) {
-			if (READ_ONCE(obj->self) != (MARK ^ (unsigned long)obj) ||
+			if (!is_intact(u->crowd->cache, obj) ||
 			    READ_ONCE(obj->value) != value) {
-				atomic_long_inc(&u->hammer->nr_broken);
+				atomic_long_inc(&u->crowd->nr_broken);
 				break;
 			}
 			cpu_relax();
 		}
-		atomic_long_inc(&u->hammer->nr_reads);
+		atomic_long_inc(&rc->nr_reads);
 	}
 	rcu_read_unlock();
 }
 
-static void hammer_fn(struct work_struct *work)
+static void user_step(struct crowd_user *u)
 {
-	struct hammer_user *u = container_of(work, struct hammer_user, work);
-	unsigned int i;
+	if (random_below(u, 4))
+		write_step(u);
+	else
+		read_step(u);
+}
 
-	for (i = 0; i < HAMMER_STEPS && time_before(jiffies, u->hammer->end); i++) {
-		if (prandom_u32_state(&u->rnd) % 4)
-			hammer_write(u);
-		else
-			hammer_read(u);
-		cond_resched();
+/* Meanwhile, others wait for it, and shrink. */
+static void disturb(struct crowd *c, unsigned int round)
+{
+	switch (round % 3) {
+	case 0:
+		kvfree_rcu_barrier();
+		break;
+	case 1:
+		kmem_cache_shrink(c->cache);
+		break;
+	case 2:
+		kfree_rcu_sheaves_scan(CROWD_SLOTS);
+		break;
 	}
-	atomic_dec(&u->hammer->nr_running);
 }
 
-/* Meanwhile, others wait for it, shrink, and hurry. */
-static void hammer_disturb(struct hammer *h)
-{
-	unsigned int i = 0;
-
-	do {
-		switch (i++ % 3) {
-		case 0:
-			kvfree_rcu_barrier();
-			break;
-		case 1:
-			kmem_cache_shrink(h->cache);
-			break;
-		case 2:
-			kfree_rcu_sheaves_scan(ULONG_MAX);
-			break;
-		}
-		msleep(20);
-	} while (atomic_read(&h->nr_running) && time_before(jiffies, h->end));
-}
-
-static void hammer_run(struct kunit *test, struct hammer *h)
-{
-	struct workqueue_struct *wq = alloc_workqueue("rcu_kunit", WQ_CPU_INTENSIVE, 0);
-	struct hammer_user *users;
-	int cpu;
-
-	KUNIT_ASSERT_NOT_NULL(test, wq);
-	users = kunit_kcalloc(test, nr_cpu_ids, sizeof(*users), GFP_KERNEL);
-	if (users) {
-		atomic_set(&h->nr_running, num_online_cpus());
-		h->end = jiffies + HZ;
-		for_each_online_cpu(cpu) {
-			users[cpu].hammer = h;
-			users[cpu].serial = (unsigned long)cpu << 32;
-			prandom_seed_state(&users[cpu].rnd, cpu + 1);
-			INIT_WORK(&users[cpu].work, hammer_fn);
-			queue_work_on(cpu, wq, &users[cpu].work);
-		}
-		hammer_disturb(h);
-	}
-	destroy_workqueue(wq);
-	KUNIT_ASSERT_NOT_NULL(test, users);
-}
-
-static const struct hammer_case {
+static const struct crowd_case {
 	const char *desc;
 	unsigned int size;
 	slab_flags_t flags;
-} hammer_cases[] = {
-	{ "plain", sizeof(struct object) },
+} crowd_cases[] = {
+	{ "plain", OBJECT_SIZE },
 	{ "of a page each", PAGE_SIZE },
-	{ "accounted", sizeof(struct object), SLAB_ACCOUNT },
-	{ "debugged, without sheaves", sizeof(struct object),
-	  SLAB_CONSISTENCY_CHECKS | SLAB_POISON },
+	{ "accounted", OBJECT_SIZE, SLAB_ACCOUNT },
+	{ "debugged, without sheaves", OBJECT_SIZE, SLAB_CONSISTENCY_CHECKS | SLAB_POISON },
 };
 
-KUNIT_ARRAY_PARAM_DESC(hammer_cases, hammer_cases, desc);
-
-static void construct(void *p)
-{
-	memset(p, 0, sizeof(struct object));
-}
+KUNIT_ARRAY_PARAM_DESC(crowd_cases, crowd_cases, desc);
 
 static void concurrent_users(struct kunit *test)
 {
-	const struct hammer_case *c = test->param_value;
-	struct kmem_cache_args args = { .ctor = construct };
-	struct rcu_test *rt = test->priv;
-	struct hammer h = { };
-	unsigned int i;
+	const struct crowd_case *c = test->param_value;
+	struct slab_test *st = test->priv;
+	struct rcu_crowd rc = {
+		.crowd = {
+			.step = user_step,
+			.nr_steps = 8000,
+			.disturb = disturb,
+		},
+	};
+	struct moves m;
 
 	/* With KFENCE and with the quarantine. */
-	h.cache = kmem_cache_create("slab_rcu_kunit", c->size, &args,
-				    c->flags | SLAB_NO_USER_FLAGS | SLAB_NO_MERGE);
-	KUNIT_ASSERT_NOT_NULL(test, h.cache);
-	use_cache(test, h.cache);
-	h.slots = kunit_kcalloc(test, HAMMER_SLOTS, sizeof(*h.slots), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, h.slots);
-	hammer_run(test, &h);
-	for (i = 0; i < HAMMER_SLOTS; i++)
-		if (h.slots[i])
-			kfree_rcu(h.slots[i], rcu);
-
+	use_cache(test, new_plain_cache(test, "slab_kunit", c->size, c->flags, NULL));
+	crowd_run(test, &rc.crowd);
+	release_rcu(st, st->nr_held);
 	kvfree_rcu_barrier();
-	kunit_info(test, "%ld objects, %ld looked at, %lu by sheaves, %lu the old way\n",
-		   atomic_long_read(&h.nr_allocs), atomic_long_read(&h.nr_reads),
-		   count_moves(h.cache).rcu_sheaf, count_moves(h.cache).rcu_fail);
-	KUNIT_EXPECT_EQ(test, atomic_long_read(&h.nr_broken), 0);
-	KUNIT_EXPECT_EQ(test, count_moves(h.cache).rcu_sheaf + count_moves(h.cache).rcu_fail,
-			atomic_long_read(&h.nr_allocs));
-	if (rt->cap)
-		KUNIT_EXPECT_GT(test, count_moves(h.cache).rcu_sheaf, 0);
-	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(h.cache), 0);
+	m = take_moves(test);
+	kunit_info(test, "%ld looked at, %lu by sheaves, %lu the old way\n",
+		   atomic_long_read(&rc.nr_reads), m.rcu_sheaf, m.rcu_fail);
+	KUNIT_EXPECT_GT(test, atomic_long_read(&rc.nr_reads), 0);
+	KUNIT_EXPECT_EQ(test, m.rcu_sheaf + m.rcu_fail,
+			atomic_long_read(&rc.crowd.nr_allocs));
+	if (st->cap)
+		KUNIT_EXPECT_GT(test, m.rcu_sheaf, 0);
+	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
 }
 
 /*
@@ -1236,8 +941,8 @@ static void wait_often(struct work_struct *work)
 		kfree_rcu(obj, rcu);
 		kvfree_rcu_barrier();
 		w->nr_done++;
-		if (kmem_cache_stat_sum(w->cache, FREE_FASTPATH) +
-		    kmem_cache_stat_sum(w->cache, FREE_SLOWPATH) != w->nr_done)
+		if (count(w->cache, FREE_FASTPATH) +
+		    count(w->cache, FREE_SLOWPATH) != w->nr_done)
 			w->nr_early++;
 	}
 	atomic_dec(w->nr_running);
@@ -1264,7 +969,7 @@ static void barriers_at_once(struct kunit *test)
 	for (i = 0; i < nr; i++) {
 		cpu = cpumask_next(cpu, cpu_online_mask);
 		snprintf(name, sizeof(name), "slab_rcu_kunit_%u", i);
-		waiters[i].cache = new_counted_cache(test, name, sizeof(struct object), 0, 0);
+		waiters[i].cache = new_cache(test, name, OBJECT_SIZE, 0, NULL);
 		waiters[i].end = end;
 		waiters[i].nr_running = &nr_running;
 		waiters[i].cpu = cpu;
@@ -1287,11 +992,6 @@ static void barriers_at_once(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, waiters[i].nr_early, 0);
 		kmem_cache_destroy(waiters[i].cache);
 	}
-}
-
-static void wait_for_barrier(struct work_struct *work)
-{
-	kvfree_rcu_barrier();
 }
 
 /*
@@ -1319,7 +1019,7 @@ static void barrier_leaves_none_behind(struct kunit *test)
 	bind_to(test, cpumask_first(cpu_online_mask));
 	kvfree_rcu(first, rcu);
 	bind_to(test, cpumask_last(cpu_online_mask));
-	INIT_WORK_ONSTACK(&barrier, wait_for_barrier);
+	INIT_WORK_ONSTACK(&barrier, wait_for_all);
 	rcu_read_lock();
 	queue_work(system_unbound_wq, &barrier);
 	mdelay(200);
@@ -1339,22 +1039,20 @@ static void barrier_leaves_none_behind(struct kunit *test)
 
 static int rcu_test_init(struct kunit *test)
 {
-	struct rcu_test *rt = kunit_kzalloc(test, sizeof(*rt), GFP_KERNEL);
-	int cpu = find_cpu(true);
-
-	if (!rt)
-		return -ENOMEM;
-	test->priv = rt;
-	bind_to(test, cpu < 0 ? raw_smp_processor_id() : cpu);
-	/* Makes the slab allocator count its errors there. */
-	return kunit_add_named_resource(test, NULL, NULL, &rt->resource, "slab_errors",
-					&rt->slab_errors);
+	return slab_test_setup(test, kunit_kzalloc(test, sizeof(struct slab_test), GFP_KERNEL),
+			       rcu_counters);
 }
 
+/* Waits first, for all objects and sheaves to be somewhere. */
 static void rcu_test_exit(struct kunit *test)
 {
-	if (test->priv)
-		destroy_cache(test);
+	struct slab_test *st = test->priv;
+
+	if (!st || !st->cache)
+		return;
+	free_objects(st, st->nr_held);
+	kvfree_rcu_barrier();
+	finish_cache(test);
 }
 
 static struct kunit_case rcu_cases[] = {
@@ -1378,14 +1076,18 @@ static struct kunit_case rcu_cases[] = {
 	KUNIT_CASE(kfence_is_kept_out),
 	KUNIT_CASE(barrier_on_all_cpus),
 	KUNIT_CASE(destroy_at_once),
-	KUNIT_CASE(shrink_takes_all),
+	KUNIT_CASE(barrier_waits_for_readers),
+	KUNIT_CASE(shrink_does_not_wait),
+	KUNIT_CASE(shrinker_counts_objects),
+	KUNIT_CASE(shrinker_makes_no_progress),
+	KUNIT_CASE(shrinker_frees_what_it_says),
 	KUNIT_CASE(shrinker_hurries),
 	KUNIT_CASE(all_go_in_time),
 #ifdef CONFIG_HOTPLUG_CPU
 	KUNIT_CASE(cpu_goes_offline),
-	KUNIT_CASE(cpu_goes_offline_with_callbacks),
+	KUNIT_CASE(cpu_goes_offline_with_full_sheaves),
 #endif
-	KUNIT_CASE_PARAM(concurrent_users, hammer_cases_gen_params),
+	KUNIT_CASE_PARAM(concurrent_users, crowd_cases_gen_params),
 	KUNIT_CASE(barriers_at_once),
 	KUNIT_CASE(barrier_leaves_none_behind),
 	{}

@@ -51,6 +51,19 @@ ktap 'not ok'
 refused "kunit: a test that fails" '1 KUnit tests failed' judge
 cp "$DIR/out" "$DIR/kept"
 ok "kunit: and it is named" shown 'failed: slub_test test_two'
+# The tests of sheaves are several suites, of which each must be there.
+printf '[    1.0] %s\n' 'KTAP version 1' 1..2 \
+	'    KTAP version 1' '    # Subtest: slab_sheaf_one' '    1..1' '    ok 1 test_one' 'ok 1 slab_sheaf_one' \
+	'    KTAP version 1' '    # Subtest: slab_sheaf_two' '    1..1' '    ok 1 test_two' 'ok 2 slab_sheaf_two' \
+	>"$DIR/log"
+echo CONFIG_SLAB_SHEAF_KUNIT_TEST=y >"$DIR/dotconfig"
+totalled_and_missed() {
+	! judge >"$DIR/judged" 2>&1 &&
+		grep -qE '^KUnit  slab_sheaf +2 passed +0 failed +0 skipped$' "$DIR/judged" &&
+		grep -q 'KUnit suite slab_sheaf_paths did not report' "$DIR/judged"
+}
+ok "kunit: suites of one subject are totalled, and each is missed" totalled_and_missed
+echo CONFIG_SLUB_KUNIT_TEST=y >"$DIR/dotconfig"
 echo '[ 0.0] Linux version' >"$DIR/log"
 refused "kunit: a suite that did not run" 'KUnit suite slub_test did not report' judge
 : >"$DIR/dotconfig"

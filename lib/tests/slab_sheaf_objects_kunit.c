@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit tests of sheaves: kinds of allocations, of caches and of objects
+ *
+ * What gfp flags, flags of the cache and hooks make of an object must not depend on the
+ * way that it takes: zeroing, constructors, SLAB_TYPESAFE_BY_RCU, accounting. And some
+ * objects must not be in sheaves at all: those from the memory reserves, and those that
+ * KFENCE guards.
+ */
+
+#include <linux/kfence.h>
+#include <linux/mempool.h>
+#include <linux/module.h>
+#include <linux/rcupdate.h>
+
+#include "slab_kunit.h"
+
+/*
+ * Flags
+ */
+
+static const struct gfp_case {
+	const char *desc;
+	gfp_t gfp;
+} gfp_cases[] = {
+	{ "GFP_KERNEL", GFP_KERNEL },
+	{ "GFP_NOWAIT", GFP_NOWAIT },
+	{ "GFP_ATOMIC", GFP_ATOMIC },
+	{ "GFP_NOIO", GFP_NOIO },
+	/* The first attempt of mempool_alloc(pool, GFP_NOIO) */
+	{ "mempool", __GFP_NOMEMALLOC | __GFP_NORETRY | __GFP_NOWARN | __GFP_KSWAPD_RECLAIM },
+	{ "no reclaim at all", __GFP_NOWARN },
+};
+
+KUNIT_ARRAY_PARAM_DESC(gfp_cases, gfp_cases, desc);
+
+static void refill_with_gfp(struct kunit *test)
+{
+	const struct gfp_case *g = test->param_value;
+	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
+	struct moves m;
+
+	skip_without_sheaves(test);
+	KUNIT_EXPECT_EQ(test, alloc_objects(st, 5 * st->cap, g->gfp), 5 * st->cap);
+	m = take_moves(test);
+	KUNIT_EXPECT_EQ(test, m.alloc_fast, 5 * st->cap);
+	KUNIT_EXPECT_EQ(test, m.alloc_slow, 0);
+	KUNIT_EXPECT_GE(test, m.refill, 5 * st->cap);
+	KUNIT_EXPECT_GE(test, m.barn_get_fail, 5);
+	KUNIT_EXPECT_LE(test, m.barn_get_fail, 11);
+}
+
+static void bulk_refill_with_gfp(struct kunit *test)
+{
+	const struct gfp_case *g = test->param_value;
+	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
+	/* What would fill half a sheaf may as well come from slabs. */
+	unsigned int many = max(st->cap / 2, 1U);
+	unsigned int few = many - 1;
+	void **p = new_array(test, many);
+	struct moves m;
+
+	grab_bulk(test, p, many, g->gfp);
+	m = take_moves(test);
+	KUNIT_EXPECT_EQ(test, m.alloc_slow, many);
+	KUNIT_EXPECT_EQ(test, m.alloc_fast, 0);
+
+	if (!few)
+		return;
+	grab_bulk(test, p, few, g->gfp);
+	m = take_moves(test);
+	KUNIT_EXPECT_EQ(test, m.alloc_slow, 0);
+	KUNIT_EXPECT_EQ(test, m.alloc_fast, few);
+	KUNIT_EXPECT_GE(test, m.refill, few);
+}
+
+static void mempool_is_served_by_sheaves(struct kunit *test)
+{
+	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
+	unsigned int i, n = 5 * (st->cap ?: 60), nr_null = 0;
+	void **p = new_array(test, n);
+	mempool_t *pool = mempool_create_slab_pool(4, st->cache);
+	struct moves m;
+
+	KUNIT_ASSERT_NOT_NULL(test, pool);
+	take_moves(test);
+	for (i = 0; i < n; i++) {
+		p[i] = mempool_alloc(pool, GFP_NOIO);
+		nr_null += !p[i];
+	}
+	m = take_moves(test);
+	for (i = 0; i < n; i++)
+		mempool_free(p[i], pool);
+	mempool_destroy(pool);
+
+	KUNIT_EXPECT_EQ(test, nr_null, 0);
+	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
+	KUNIT_EXPECT_EQ(test, m.alloc_fast, st->cap ? n : 0);
+	KUNIT_EXPECT_EQ(test, m.alloc_slow, st->cap ? 0 : n);
+}
+
+static bool is_zero(struct kmem_cache *s, void *p)
+{
+	return !memchr_inv(p, 0, s->object_size);
+}
+
+static void zeroing(struct kunit *test)
+{
+	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
+	unsigned int i, n = 4 * (st->cap ?: 60), dirty = 0;
+	void **p = new_array(test, n);
+
+	KUNIT_ASSERT_EQ(test, kmem_cache_alloc_bulk(st->cache, GFP_KERNEL, n, p), n);
+	for (i = 0; i < n; i++)
+		memset(p[i], 0xff, OBJECT_SIZE);
+	for (i = 0; i < n; i++)
+		kmem_cache_free(st->cache, p[i]);
+
+	for (i = 0; i < n; i++) {
+		p[i] = kmem_cache_zalloc(st->cache, GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, p[i]);
+		dirty += !is_zero(st->cache, p[i]);
+		memset(p[i], 0xff, OBJECT_SIZE);
+	}
+	kmem_cache_free_bulk(st->cache, n, p);
+
+	KUNIT_ASSERT_EQ(test, kmem_cache_alloc_bulk(st->cache, GFP_KERNEL | __GFP_ZERO, n, p), n);
+	for (i = 0; i < n; i++)
+		dirty += !is_zero(st->cache, p[i]);
+	kmem_cache_free_bulk(st->cache, n, p);
+	KUNIT_EXPECT_EQ(test, dirty, 0);
+}
+
+/*
+ * Kinds of caches, and of objects
+ */
+
+/* mark_object() looks whether an object is constructed. */
+static void constructed_objects(struct kunit *test)
+{
+	struct kmem_cache_args args = { .ctor = construct };
+	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, &args);
+	unsigned int n = 5 * (st->cap ?: 60), round;
+	void **p = new_array(test, n);
+
+	for (round = 0; round < 3; round++) {
+		grab(test, n);
+		KUNIT_EXPECT_EQ(test, st->nr_broken, 0);
+		release_bulk(test, p, n);
+		grab_bulk(test, p, n, GFP_KERNEL);
+		KUNIT_EXPECT_EQ(test, st->nr_broken, 0);
+		release(test, n);
+	}
+	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
+}
+
+/* What was freed last is the first memory that somebody else gets. */
+static void overwrite_free_pages(unsigned int order)
+{
+	struct page *pages[16];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(pages); i++) {
+		pages[i] = alloc_pages(GFP_NOWAIT | __GFP_NOWARN, order);
+		if (pages[i])
+			memset(page_address(pages[i]), 0xff, PAGE_SIZE << order);
+	}
+	for (i = 0; i < ARRAY_SIZE(pages); i++)
+		if (pages[i])
+			__free_pages(pages[i], order);
+}
+
+/* Objects stay objects until a grace period is over, flushed or not. */
+static void typesafe_by_rcu(struct kunit *test)
+{
+	struct kmem_cache_args args = { .ctor = construct };
+	struct slab_test *st = with_cache(test, OBJECT_SIZE, SLAB_TYPESAFE_BY_RCU, &args);
+	unsigned int n = 30 * (st->cap ?: 60), i, order, bad = 0;
+	void **p = new_array(test, n);
+	unsigned long nr_slabs;
+
+	grab_bulk(test, p, n, GFP_KERNEL);
+	order = slab_order(virt_to_slab(p[0]));
+	/* No slab is kept that has no objects in use. */
+	st->cache->min_partial = 0;
+	nr_slabs = count(st->cache, FREE_SLAB);
+	rcu_read_lock();
+	free_objects(st, n);
+	overwrite_free_pages(order);
+	for (i = 0; i < n; i++)
+		bad += READ_ONCE(((struct object *)p[i])->constructed) != CONSTRUCTED;
+	rcu_read_unlock();
+	KUNIT_EXPECT_EQ(test, bad, 0);
+	KUNIT_EXPECT_GT(test, count(st->cache, FREE_SLAB), nr_slabs);
+
+	grab_bulk(test, p, n, GFP_KERNEL);
+	KUNIT_EXPECT_EQ(test, st->nr_broken, 0);
+	release(test, n);
+	kmem_cache_shrink(st->cache);
+	expect_cached(test, 0);
+}
+
+/*
+ * With the hooks for accounting, though KUnit's tasks are in the root cgroup,
+ * whose objects are not charged.
+ */
+static void accounted_objects(struct kunit *test)
+{
+	struct slab_test *st = with_cache(test, OBJECT_SIZE, SLAB_ACCOUNT, NULL);
+	unsigned int n = 3 * (st->cap ?: 60);
+	void **p = new_array(test, n);
+	struct moves m;
+
+	KUNIT_EXPECT_EQ(test, alloc_objects(st, n, GFP_KERNEL_ACCOUNT), n);
+	m = take_moves(test);
+	KUNIT_EXPECT_EQ(test, st->cap ? m.alloc_slow : m.alloc_fast, 0);
+	release_bulk(test, p, n);
+	grab_bulk(test, p, n, GFP_KERNEL_ACCOUNT);
+	release(test, n);
+	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
+}
+
+/* Objects out of the memory reserves are not for everybody. */
+static void pfmemalloc_is_kept_out(struct kunit *test)
+{
+	struct slab_test *st = with_setup(test);
+	void *p[1];
+
+	hold_and_drain(test, 2);
+	slab_set_pfmemalloc(virt_to_slab(st->held));
+	release(test, 1);
+	expect_moves(test, .free_slow = 1);
+	expect_cached(test, 0);
+
+	slab_set_pfmemalloc(virt_to_slab(st->held));
+	release_bulk(test, p, 1);
+	expect_moves(test, .free_slow = 1);
+	expect_cached(test, 0);
+
+	/* These may be gone since, together with their slabs. */
+	release(test, st->nr_held);
+	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
+}
+
+static void *alloc_from_kfence(struct kmem_cache *s)
+{
+	unsigned long end = jiffies + HZ;
+	void *p;
+
+	do {
+		p = kmem_cache_alloc(s, GFP_KERNEL);
+		if (!p || is_kfence_address(p))
+			return p;
+		kmem_cache_free(s, p);
+		cond_resched();
+	} while (time_before(jiffies, end));
+	return NULL;
+}
+
+static void kfence_is_kept_out(struct kunit *test)
+{
+	struct kmem_cache_args none = { };
+	struct slab_test *st = test->priv;
+	unsigned long cached;
+	struct moves m;
+	void *p;
+
+	if (!IS_ENABLED(CONFIG_KFENCE))
+		kunit_skip(test, "needs CONFIG_KFENCE");
+	use_cache(test, new_plain_cache(test, "slab_sheaf_kunit", OBJECT_SIZE, 0, &none));
+	skip_without_sheaves(test);
+	no_quarantine(st->cache);
+
+	p = alloc_from_kfence(st->cache);
+	if (!p)
+		kunit_skip(test, "KFENCE has not guarded any object for a second");
+	cached = cached_objects(st->cache);
+	take_moves(test);
+	kmem_cache_free(st->cache, p);
+	m = take_moves(test);
+	KUNIT_EXPECT_EQ(test, m.free_fast, 0);
+	expect_cached(test, cached);
+
+	p = alloc_from_kfence(st->cache);
+	if (!p)
+		return;
+	cached = cached_objects(st->cache);
+	kmem_cache_free_bulk(st->cache, 1, &p);
+	expect_cached(test, cached);
+}
+
+static struct kunit_case objects_cases[] = {
+	KUNIT_CASE_PARAM(refill_with_gfp, gfp_cases_gen_params),
+	KUNIT_CASE_PARAM(bulk_refill_with_gfp, gfp_cases_gen_params),
+	KUNIT_CASE(mempool_is_served_by_sheaves),
+	KUNIT_CASE(zeroing),
+	KUNIT_CASE(constructed_objects),
+	KUNIT_CASE(typesafe_by_rcu),
+	KUNIT_CASE(accounted_objects),
+	KUNIT_CASE_PARAM(pfmemalloc_is_kept_out, setups_gen_params),
+	KUNIT_CASE(kfence_is_kept_out),
+	{}
+};
+
+static struct kunit_suite objects_suite = {
+	.name = "slab_sheaf_objects",
+	.init = slab_test_init,
+	.exit = finish_cache,
+	.test_cases = objects_cases,
+};
+
+kunit_test_suite(objects_suite);
+
+MODULE_IMPORT_NS(EXPORTED_FOR_KUNIT_TESTING);
+MODULE_DESCRIPTION("KUnit tests of sheaves: kinds of allocations, of caches and of objects");
+MODULE_LICENSE("GPL");
