@@ -3,7 +3,7 @@
 #
 # kernel.sh [-d DIR] [-u] [-p] CONFIG: build the laid tree out of tree in
 # build/obj/CONFIG, from allnoconfig and the fragments in scripts/configs. CONFIG
-# is guest, debug, rt, tiny, bench, bench-mt or native. With -d it builds the tree
+# is guest, debug, rt, tiny, bench, bench-mt, bench-rt or native. With -d it builds the tree
 # in DIR/linux in DIR/obj; -u lets that tree not know a symbol of the fragments; -p
 # only prepares: configuration and what every object needs.
 # Needs a compiler, make, flex, bison, bc, libelf and ccache; prints what it does
@@ -32,8 +32,9 @@ rt) fragments="common guest rt series series-all" ;;
 tiny) fragments="common tiny series-all" ;;
 bench) fragments="common guest bench" ;;
 bench-mt) fragments="common guest bench bench-mt" ;;
+bench-rt) fragments="common guest bench bench-rt" ;;
 native) fragments="common guest bench native" ;;
-*) die "no kernel configuration \`${1:-}', choose guest, debug, rt, tiny, bench, bench-mt or native" ;;
+*) die "no kernel configuration \`${1:-}', choose guest, debug, rt, tiny, bench, bench-mt, bench-rt or native" ;;
 esac
 CONFIG=$1
 O=$OBJ/$CONFIG
