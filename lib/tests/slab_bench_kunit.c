@@ -1452,7 +1452,6 @@ static void hog(struct kunit *test)
 	team->fifo = true;
 	team_add(team, cpumask_last(cpu_online_mask));
 	bench_cache(b, HOG_SIZE, 0);
-	drain_rcu();
 	before = si_mem_available();
 	run_as_if_untested(b, team_run, team);
 	schedule_timeout_uninterruptible(HOG_SECONDS * HZ);

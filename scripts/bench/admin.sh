@@ -51,7 +51,7 @@ use_cpu() {
 	for ((i = 0; i < FORKS; i++)); do
 		./true
 	done
-	./find /proc/sys /sys/block >/dev/null
+	./find /proc/sys/kernel /sys/block >/dev/null
 }
 
 use_caches() {

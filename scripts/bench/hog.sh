@@ -9,7 +9,13 @@ set -euo pipefail
 
 LAST=$(($(nproc --all) - 1))
 PATIENCE=120
+FIGURE='slab_bench: {'
 HOG=
+
+die() {
+	echo "hog.sh: $*" >&2
+	exit 1
+}
 
 stop() { [ -z "$HOG" ] || kill "$HOG" 2>/dev/null || :; }
 trap stop EXIT
@@ -28,10 +34,11 @@ dmesg -C
 /sbin/insmod "$1" groups=hog rounds=1 &
 module=$!
 for ((i = 0; i < PATIENCE; i++)); do
-	if dmesg -t | grep -q 'slab_bench: {'; then break; fi
+	if dmesg -t | grep -q "$FIGURE"; then break; fi
 	kill -0 $module 2>/dev/null || break
 	sleep 1
 done
+dmesg -t | grep -q "$FIGURE" || die "no figure within $PATIENCE s, or before the module ended"
 read -r now _ </proc/uptime
 ran=$(awk '{ print $14 + $15 }' "/proc/$HOG/stat")
 kill $HOG
@@ -41,7 +48,4 @@ wait $module
 dmesg -t
 # That it was one: the CPU was its own for nine tenths of the time at least.
 awk -v ran="$ran" -v was="$(awk -v a="$start" -v b="$now" 'BEGIN { print b - a }')" \
-	-v hz="$(getconf CLK_TCK)" 'BEGIN { exit ran / hz < 0.9 * was }' || {
-	echo "hog.sh: the hog ran for $ran ticks only" >&2
-	exit 1
-}
+	-v hz="$(getconf CLK_TCK)" 'BEGIN { exit ran / hz < 0.9 * was }' || die "the hog ran for $ran ticks only"
