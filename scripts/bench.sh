@@ -10,8 +10,8 @@
 #                  instructions are counted; syscalls, fork, mmap, direct reads and others,
 #                  where they are counted too; pairs all_cpus remote, on many CPUs; processes,
 #                  the system calls again, on 4 CPUs at once; ublk, the selftest, both ways;
-#                  admin, to shrink, read and destroy caches, and to take CPUs offline, on 4 and
-#                  on 32 CPUs; rcuscale, the kernel's own benchmark of kfree_rcu(), with 1 to 8
+#                  admin, to shrink, read and destroy caches, on 4 and on 32 CPUs; hotplug, to
+#                  take one of 4, 8 or 32 CPUs offline and online; rcuscale, the kernel's own benchmark of kfree_rcu(), with 1 to 8
 #                  threads; flood, more kfree_rcu() than can be freed, memory and latency; hog,
 #                  kfree_rcu() on a CPU that a real-time task keeps, with PREEMPT_RT
 #   PEER=VERSION   a third kernel
@@ -29,7 +29,7 @@
 COUNTED=one_thread,bulk,fresh,kmalloc,kfree_rcu
 THREADS=pairs,all_cpus,remote
 OTHERS=syscalls,processes,ublk
-SCENES=admin,rcuscale,flood,hog
+SCENES=admin,hotplug,rcuscale,flood,hog
 SYSCALLS_TIMES=10000
 PROCESSES=4
 PROCESSES_TIMES=4000
@@ -39,6 +39,7 @@ INNER=5
 INNER_UBLK=2
 # Of what takes long, in guests that count instructions.
 INNER_SCENES=3
+INNER_HOTPLUG=15
 FLOOD_OBJECTS=1000000
 RCUSCALE_THREADS="1 2 4 8"
 # So many guests are booted for a figure, if QEMU crashes.
@@ -110,6 +111,7 @@ jobs_of() {
 	[ -z "$(of ublk)" ] || printf '%s ublk\n' "bench 4cpu-counted icount" \
 		"bench-mt memoryless multi" "bench-mt 4cpu multi"
 	[ -z "$(of admin)" ] || printf 'bench %s icount admin\n' 4cpu-counted memoryless-counted
+	[ -z "$(of hotplug)" ] || printf 'bench %s single hotplug\n' 4cpu 8cpu memoryless
 	[ -z "$(of rcuscale)" ] || printf 'bench %s icount rcuscale\n' 4cpu-counted 8cpu-counted
 	[ -z "$(of flood)" ] || printf 'bench %s icount flood\n' 1cpu 4cpu-counted
 	[ -z "$(of hog)" ] || echo "bench-rt 4cpu-nohz single hog"
@@ -202,9 +204,10 @@ guest_command() {
 		echo "bash $HERE/syscalls.sh $INSTALLED/sys_bench $INNER $PROCESSES_TIMES -j $PROCESSES"
 		;;
 	admin)
-		echo "bash $HERE/admin.sh $INSTALLED/slabinfo $INNER_SCENES &&" \
+		echo "bash $HERE/admin.sh caches $INNER_SCENES $INSTALLED/slabinfo &&" \
 			"$suite $INNER_SCENES ${OBJECTS[$mode]}"
 		;;
+	hotplug) echo "bash $HERE/admin.sh hotplug $INNER_HOTPLUG $INSTALLED/slabinfo" ;;
 	rcuscale) echo "bash $HERE/rcuscale.sh $obj $INNER_SCENES $RCUSCALE_THREADS" ;;
 	flood) echo "$suite $INNER_SCENES ${OBJECTS[$mode]} flood_objects=$FLOOD_OBJECTS" ;;
 	hog) echo "bash $HERE/hog.sh $obj/$MODULE" ;;
@@ -215,7 +218,7 @@ guest_command() {
 # What machine a name stands for, as guest.sh wants to have it.
 machine() {
 	case $1 in
-	8cpu-counted) GUEST=(CPUS=8) ;;
+	8cpu | 8cpu-counted) GUEST=(CPUS=8) ;;
 	4cpu-nohz) GUEST=(CPUS='' TOPOLOGY=4cpu APPEND="${APPEND:-} nohz_full=3 rcu_nocbs=3") ;;
 	*) GUEST=(CPUS='' TOPOLOGY="${1%-counted}") ;;
 	esac
@@ -232,11 +235,12 @@ run() {
 	ublk) inner=$INNER_UBLK ;;
 	syscalls | processes) ;;
 	admin | rcuscale | flood) inner=$INNER_SCENES ;;
+	hotplug) inner=$INNER_HOTPLUG ;;
 	hog) inner=1 ;;
 	*) part=suite ;;
 	esac
 	raw=$NEW/raw/$round.$machine.$kernel.$part
-	[ "$mode" != multi ] || first=("$HERE/urgent.sh")
+	[ "$mode" = icount ] || first=("$HERE/urgent.sh")
 	[ "$try" -gt 1 ] || step "round $((round + 1))/$ROUNDS: $kernel on $machine, ${groups//,/ }"
 	machine "$machine"
 	env "${GUEST[@]}" "${first[@]}" "$SCRIPTS/guest.sh" -n "$name" -t 1800 -d "$OUT/bench/$kernel" -a "$mode" \
@@ -281,6 +285,7 @@ metadata() {
 	meta rounds_per_guest $INNER
 	meta ublk_rounds_per_guest $INNER_UBLK
 	meta scenes_rounds_per_guest $INNER_SCENES
+	meta hotplug_rounds_per_guest $INNER_HOTPLUG
 	meta qemu "$(qemu-system-x86_64 --version | head -n 1)"
 	meta host.cpu "$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)"
 	meta host.cpus "$(nproc)"
@@ -352,7 +357,7 @@ for config in "${CONFIGS[@]}"; do
 done
 [ -z "$(of ublk)" ] || selftest
 [ -z "$(of syscalls,processes)" ] || sys_bench
-[ -z "$(of admin)" ] || slabinfo
+[ -z "$(of admin,hotplug)" ] || slabinfo
 
 for ((round = 0; round < ROUNDS; round++)); do
 	for job in "${JOBLIST[@]}"; do

@@ -25,16 +25,16 @@ GROUPS = {
     "all_cpus": "each CPU allocates and frees batches",
     "remote": "each CPU frees what any CPU allocated",
     "ublk": "fio on a ublk null target",
-    "admin": "all caches are shrunk or read, caches are destroyed, a CPU goes offline and online, "
-             "after all CPUs have used the caches; an object is a cache that is destroyed, else "
-             "the whole",
+    "admin": "all caches are shrunk or read after all CPUs have used them, or caches are "
+             "destroyed; an object is a cache that is destroyed, else the whole",
+    "hotplug": "a CPU goes offline and online after all CPUs have used the caches",
     "rcuscale": "the kernel's own benchmark of kfree_rcu(), 256 bytes",
     "flood": "objects are given to kfree_rcu() in a loop, until the last one is freed",
     "hog": "a task of the FIFO class keeps the CPU on which kfree_rcu() was called, with "
            "PREEMPT_RT, 15 seconds long",
 }
 # Where waiting is part of what is measured, and counts in instructions, too.
-SCENES = ("admin", "rcuscale", "flood", "hog")
+SCENES = ("admin", "hotplug", "rcuscale", "flood", "hog")
 # Less than this counts as equal, even where the spread is zero.
 EQUAL = 0.0005
 NO_FIGURE = "-"
@@ -234,7 +234,8 @@ def results_md(data):
             f" {data['qemu']}", "",
             f"{data['guests']} guests of each kernel and machine, {data['rounds_per_guest']} rounds in a"
             f" guest, {data['ublk_rounds_per_guest']} of ublk, {data['scenes_rounds_per_guest']} of"
-            " admin, rcuscale and flood, one of hog. A figure is the median of the guests'",
+            f" admin, rcuscale and flood, {data['hotplug_rounds_per_guest']} of hotplug, one of hog."
+            " A figure is the median of the guests'",
             "medians; its spread the distance of the highest and the lowest of these (where there was",
             "one guest, of the quartiles of its rounds). The table shows the largest spread of the kernels. A ratio below 1 means",
             "faster; `!` marks where ours is behind base by more than the spread, `?` a difference that",

@@ -94,7 +94,7 @@ mkdir -p "$D/raw" "$D/configs"
 for k in base ours peer; do
 	printf 'kernels.%s.version\t6.12\nkernels.%s.what\tmade up\n' $k $k
 done >"$D/meta"
-printf '%s\t%s\n' date 2026-11-21 command 'make bench' guests 2 rounds_per_guest 3 ublk_rounds_per_guest 2 scenes_rounds_per_guest 3 qemu QEMU host.cpu CPU \
+printf '%s\t%s\n' date 2026-11-21 command 'make bench' guests 2 rounds_per_guest 3 ublk_rounds_per_guest 2 scenes_rounds_per_guest 3 hotplug_rounds_per_guest 3 qemu QEMU host.cpu CPU \
 	host.cpus 2 host.kernel Linux host.load 0 >>"$D/meta"
 printf 'CONFIG_%s\n' SLUB=y SLUB_CPU_PARTIAL=y USB=y >"$D/configs/bench.base"
 printf 'CONFIG_%s\n' SLUB=y >"$D/configs/bench.ours"
