@@ -104,6 +104,12 @@ selftest() {
 	fi
 }
 
+# kmemleak needs a boot of its own, which is slow: once for all.
+kmemleak() {
+	check "selftest debug kmemleak.sh" env CONFIG=debug TOPOLOGY=4cpu APPEND=kmemleak=on \
+		"$SCRIPTS/selftest.sh" kmemleak.sh || :
+}
+
 no_warnings() { ! grep -A3 warning: "$LOGS/kernel-$1.log"; }
 
 # kernel CONFIG BOOTS: build, then run the function BOOTS in the background.
@@ -154,6 +160,7 @@ boots_debug() {
 	boot debug 4cpu TOPOLOGY=4cpu
 	boot debug memoryless TOPOLOGY=memoryless
 	boot debug rcu_nocbs APPEND=rcu_nocbs=all
+	kmemleak
 }
 
 [ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"

@@ -7,20 +7,22 @@
 #
 #   selftest.sh [TEST...]       these only, such as stress.sh
 #
+#   CONFIG=NAME takes the tests to another kernel than the one for guests;
 #   STRESS_SECS=N chooses how long stress.sh takes on each machine; APPEND= adds to
 #   the kernel command line; SELFTESTS=DIR takes the tests from another directory
 #   than the tree's.
 #
-# Needs the guest kernel, fio, liburing-dev, rsync. Prints a line for each test on
+# Needs that kernel, fio, liburing-dev, rsync. Prints a line for each test on
 # each machine, what failed or was skipped in it, and the figures. A skip counts as
 # a failure unless it is for what the machine lacks.
 
 . "$(dirname "$0")/lib.sh"
 
-O=$OBJ/guest
-STAGE=$OBJ/selftest
+CONFIG=${CONFIG:-guest}
+O=$OBJ/$CONFIG
+STAGE=$OBJ/selftest-$CONFIG
 INSTALLED=$STAGE/installed
-LOG=$LOGS/selftest-build.log
+LOG=$LOGS/selftest-$CONFIG-build.log
 FAILED=0
 
 # The tree stays clean: modules are built where their source is, so that is copied.
@@ -47,6 +49,8 @@ may_lack() {
 	local cpus="no node with memory has two CPUs|no CPU can go offline"
 	local nodes="no memoryless node|no memoryless node has two CPUs|no two memoryless nodes"
 
+	# kmemleak is in the debug kernel, on if its command line says so: check.sh does.
+	[ "$CONFIG" = debug ] || echo -n "no kmemleak, .*|"
 	case $1 in
 	1cpu) echo "$cpus|$nodes|no two nodes with memory and CPUs" ;;
 	4cpu) echo "$nodes|no two nodes with memory and CPUs" ;;
@@ -84,13 +88,13 @@ judge() {
 # run TOPOLOGY TEST... The runner opens its output a second time, so that must be a
 # pipe: a file would be overwritten.
 run() {
-	local topology=$1 out=$LOGS/selftest-$1.ktap rc=0 test list=()
+	local topology=$1 out=$LOGS/selftest-$CONFIG-$1.ktap rc=0 test list=()
 
 	shift
 	for test; do
 		list+=(-t "slab:$test")
 	done
-	TOPOLOGY=$topology "$SCRIPTS/guest.sh" -n "selftest-$topology" -t 900 guest \
+	TOPOLOGY=$topology "$SCRIPTS/guest.sh" -n "selftest-$CONFIG-$topology" -t 900 "$CONFIG" \
 		"KSELFTEST_STRESS_SH_ARGS='-t ${STRESS_SECS:-10}' $INSTALLED/run_kselftest.sh ${list[*]} | cat" \
 		>"$out" || rc=$?
 	for test; do
@@ -100,7 +104,7 @@ run() {
 }
 
 need_tool make gcc rsync fio
-[ -e "$O/vmlinux" ] || die "there is no guest kernel, run: make kernel"
+[ -e "$O/vmlinux" ] || die "there is no $CONFIG kernel, run: make kernel CONFIG=$CONFIG"
 [ -d "${SELFTESTS:-$TREE/tools/testing/selftests/slab}" ] ||
 	die "the tree has no tools/testing/selftests/slab, run: make tree"
 [ -e /usr/include/liburing.h ] || die "liburing-dev is not installed, run: make deps"
@@ -110,7 +114,7 @@ tests=("$@")
 	sed -n 's/^TEST_PROGS := //p' "${SELFTESTS:-$TREE/tools/testing/selftests/slab}/Makefile"
 ) || die "there is no TEST_PROGS in the tests' Makefile"
 mkdir -p "$LOGS"
-lock obj-guest
+lock "obj-$CONFIG"
 stage
 run_logged "$LOG" build || die "the selftests do not build, see $(rel "$LOG")"
 exec 9>&-
