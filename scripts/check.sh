@@ -155,6 +155,7 @@ boots_guest() {
 boots_isolated() {
 	boot isolated 4cpu TOPOLOGY=4cpu APPEND="isolcpus=3 nohz_full=3 rcu_nocbs=3"
 	selftest isolated
+	selftest kmemleak
 }
 boots_tiny() { boot tiny 1cpu TOPOLOGY=1cpu; }
 boots_rt() { boot rt 4cpu TOPOLOGY=4cpu; }

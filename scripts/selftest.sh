@@ -19,15 +19,16 @@
 
 . "$(dirname "$0")/lib.sh"
 
-TOPOLOGIES="1cpu 4cpu 2node memoryless isolated"
+TOPOLOGIES="1cpu 4cpu 2node memoryless isolated kmemleak"
 ISOLATED_TESTS="sysfs.sh hotplug.sh isolated.sh"
+KMEMLEAK_TESTS="kmemleak.sh"
 ISOLATION="isolcpus=3 nohz_full=3 rcu_nocbs=3"
 FAILED=0
 
 # config_of TOPOLOGY: the kernel, in CONFIG, and where its tests are built.
 config_of() {
 	CONFIG=guest
-	[ "$1" != isolated ] || CONFIG=isolated
+	case $1 in isolated | kmemleak) CONFIG=isolated ;; esac
 	O=$OBJ/$CONFIG
 	STAGE=$OBJ/selftest-$CONFIG
 	INSTALLED=$STAGE/installed
@@ -57,14 +58,14 @@ build() {
 may_lack() {
 	local cpus="no node with memory has two CPUs|no CPU can go offline"
 	local nodes="no memoryless node|no memoryless node has two CPUs|no two memoryless nodes"
-	local guest="no CPU is isolated|no tracefs"
+	local guest="no CPU is isolated|no tracefs|no kmemleak, .*"
 
 	case $1 in
 	1cpu) echo "$guest|$cpus|$nodes|no two nodes with memory and CPUs" ;;
 	4cpu) echo "$guest|$nodes|no two nodes with memory and CPUs" ;;
 	2node) echo "$guest|$nodes" ;;
 	memoryless) echo "$guest" ;;
-	isolated) echo "nothing" ;;
+	isolated | kmemleak) echo "nothing" ;;
 	esac
 }
 
@@ -98,14 +99,17 @@ judge() {
 # pipe: a file would be overwritten.
 run() {
 	local topology=$1 out=$LOGS/selftest-$1.ktap rc=0 test list=()
-	local machine=$1 append=${APPEND:-}
+	local machine=$1 append=${APPEND:-} only=
 
 	shift
 	config_of "$topology"
-	if [ "$CONFIG" = isolated ]; then
-		machine=4cpu append="$ISOLATION $append"
+	case $topology in
+	isolated) machine=4cpu append="$ISOLATION $append" only=$ISOLATED_TESTS ;;
+	kmemleak) machine=4cpu append="kmemleak=on $append" only=$KMEMLEAK_TESTS ;;
+	esac
+	if [ -n "$only" ]; then
 		# those of the tests asked for
-		read -r -a list < <(printf '%s\n' "$@" | grep -xF "${ISOLATED_TESTS// /$'\n'}" | xargs)
+		read -r -a list < <(printf '%s\n' "$@" | grep -xF "${only// /$'\n'}" | xargs)
 		[ ${#list[@]} -gt 0 ] || return 0
 		set -- "${list[@]}"
 		list=()
