@@ -190,7 +190,7 @@ in_time() {
 	done
 	if [ "$hung" ]; then
 		msg "$*: hangs, no end within $LIMIT s"
-		where_it_hangs
+		where_it_hangs $pid
 		end_hog
 		while [ ! -s "$TMP/rc" ]; do
 			[ $((SECONDS - t0)) -lt $((2 * LIMIT)) ] ||
@@ -208,13 +208,15 @@ in_time() {
 	return 1
 }
 
-# The stacks of who sleeps and cannot be killed. With few forks: the hog leaves little
-# of an emulated machine.
+# where_it_hangs PID: its stack, and those of its children, in whatever state, and of all
+# who cannot be killed. With few forks: the hog leaves little of an emulated machine.
 where_it_hangs() {
-	local file
+	local list pid
 
-	grep -ls '^State:.D' /proc/[0-9]*/status | while read -r file; do
-		msg "    ${file//[!0-9]/}: $(sed 's/^\[<0>\] //; s/+0x.*//; 8q' "${file%status}stack" 2>/dev/null |
+	mapfile -t list < <(awk -v parent="$1" '$4 == parent { print $1 }' /proc/[0-9]*/stat 2>/dev/null)
+	for pid in "$1" "${list[@]}" $(grep -ls '^State:.D' /proc/[0-9]*/status | tr -dc '0-9\n'); do
+		state "$pid"
+		msg "    $pid, $VALUE: $(sed 's/^\[<0>\] //; s/+0x.*//; 8q' "/proc/$pid/stack" 2>/dev/null |
 			tr '\n' ' ')"
 	done
 }
