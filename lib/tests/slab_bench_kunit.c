@@ -1365,6 +1365,9 @@ static void flood_run(struct bench *b, void *arg)
 	u64 start;
 	int err;
 
+	/* What a flood before this one left behind would be used again. */
+	kmem_cache_shrink(b->cache);
+	drain_rcu();
 	f->available = si_mem_available();
 	f->least = f->available;
 	err = f->watched ? flood_watch(f) : 0;
