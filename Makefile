@@ -11,17 +11,22 @@ CONFIG ?= guest
 export SHEAVES_T0 := $(shell date +%s)
 export KERNEL_SRC CPUS TOPOLOGY APPEND FORCE JOBS AM_TO
 export ROUNDS BENCH PEER OURS RESULTS STRESS_SECS KEEP
+export SUITES STEPS SHARE_CCACHE
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 	@echo
 	@echo 'KERNEL_SRC=DIR    your own 6.12.y tree instead of Debian'"'"'s (tree, kernel, run, ...)'
-	@echo 'CONFIG=NAME       guest, debug, rt, isolated or tiny (kernel, boot, shell)'
-	@echo 'TOPOLOGY=NAME     1cpu, 4cpu, 2node, 3node, memoryless or memonly; CPUS=N for N CPUs on one node'
+	@echo "CONFIG=NAME       $$($(S)/kernel.sh --list) (run, kernel, boot, shell)"
+	@echo "TOPOLOGY=NAME     $$($(S)/guest.sh --list); CPUS=N for N CPUs on one node"
 	@echo 'APPEND=...        more kernel command line (run, boot, shell)'
 
 tree: deps ## lay base, new files and patches into build/linux, a commit per patch
 	@$(S)/tree.sh
+
+# First of all, in every target that installs or builds: wrong values fail at once.
+args:
+	@GIVEN='$(foreach v,$(.VARIABLES),$(if $(filter command,$(origin $v)),$v))' $(S)/args.sh $(MAKECMDGOALS)
 
 # A tree that is being worked on is built as it is.
 keep: deps
@@ -42,7 +47,8 @@ boot: kernel ## boot a kernel (CONFIG=guest) and judge its KUnit suites
 check: checkdeps tree ## all tests, as CI runs them
 	@$(S)/check.sh
 
-selftest: checkdeps kernel ## run the kselftests (ublk null target, sysfs, hotplug, stress) in the guest, on each topology
+selftest: checkdeps kernel ## run the kselftests (ublk null target, sysfs, hotplug, isolated CPUs, stress) in the guest, on each topology
+	@$(S)/kernel.sh isolated
 	@$(S)/selftest.sh
 
 bench: benchdeps tree ## measure against plain 6.12; PEER=7.2 against mainline too (ROUNDS=, BENCH=groups)
@@ -50,6 +56,9 @@ bench: benchdeps tree ## measure against plain 6.12; PEER=7.2 against mainline t
 
 bench-native: benchdeps tree ## the same in real time: the allocators' objects in user space (PEER=, ROUNDS=, BENCH=)
 	@$(S)/bench-native.sh
+
+fresh: args freshdeps ## make run and make check in new chroots of Debian 12 and 13 (SUITES=, STEPS=)
+	@$(S)/fresh.sh
 
 bisect: tree ## build, boot and KUnit-test every commit of the series, or those of COMMITS=
 	@$(S)/bisect.sh $(COMMITS)
@@ -60,20 +69,23 @@ lint: checkdeps tree ## checkpatch, W=1, sparse, shellcheck
 series: tree ## the series as mails with a cover letter, in build/series (AM_TO=DIR tries them there)
 	@$(S)/series.sh
 
-refresh: ## bring edits and commits of build/linux back into patches/ and the new files
+refresh: args ## bring edits and commits of build/linux back into patches/ and the new files
 	@$(S)/refresh.sh
 
-deps: ## install the Debian packages that are missing
+deps: args ## install the Debian packages that are missing
 	@$(S)/deps.sh
 
-checkdeps:
+checkdeps: args
 	@$(S)/deps.sh check
 
-benchdeps:
+benchdeps: args
 	@$(S)/deps.sh bench
+
+freshdeps: args
+	@$(S)/deps.sh fresh
 
 clean: ## remove what was built; downloads stay
 	@$(S)/clean.sh
 
-.PHONY: help tree keep kernel run shell boot check selftest bench bench-native bisect lint series refresh \
-	deps checkdeps benchdeps clean
+.PHONY: help args tree keep kernel run shell boot check selftest bench bench-native fresh bisect lint \
+	series refresh deps checkdeps benchdeps freshdeps clean

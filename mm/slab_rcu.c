@@ -30,9 +30,9 @@
  * unbound, and runs where the housekeeping is done. So nothing disturbs a CPU that
  * is isolated, nothing waits for one of these that a real-time task keeps for itself,
  * and no objects are freed by softirqs, where others wait for them to end. The work item
- * starts a jiffy after a sheaf became full, frees what has waited long enough, has
- * RCU wake it up after a grace period if there is more, and ends when the queue is
- * empty. Under a flood of kfree_rcu(), who causes it helps: a CPU with a long queue
+ * starts a grace period after the first sheaf became full (from an isolated CPU, one
+ * jiffy later), frees what has waited long enough, has RCU wake it up after another one
+ * if there is more, and ends when the queue is empty. Under a flood of kfree_rcu(), who causes it helps: a CPU with a long queue
  * that needs another rcu_free sheaf frees one from the head of its queue.
  *
  * Anybody may take an rcu_free sheaf away. The ones of a CPU, of all caches, are in
@@ -53,7 +53,9 @@
  * Counters tell for each cache whether there is anything to wait for when it is
  * destroyed: how many sheaves became rcu_free sheaves, and how many of them are done.
  *
- * Lock order: pcs->lock, rcu_sheaves->lock, the locks of timers.
+ * Lock order: pcs->lock, rcu_sheaves->lock, the locks of timers and of call_rcu().
+ * Under any of these, call_rcu() may have debugobjects allocate, from a cache of which
+ * nothing is freed by kfree_rcu().
  */
 
 #include <linux/cpumask.h>
@@ -103,14 +105,15 @@ struct rcu_queue {
  * @nr_objects: How many objects there are in @full.
  * @nr_busy: How many sheaves of both are being freed right now.
  * @collect_at: When those in @filling will have waited long enough, in jiffies.
- * @awake: @soon or @after_gp is pending, or runs and will look at the queues.
+ * @awake: @soon or @after_gp is pending, or runs and will look at the queues; if
+ *	   not, there is nothing in the queues.
  * @cpu: The CPU.
  * @collect: Pending or running whenever there is anything in @filling.
- * @soon: Pending or running, or else the next one, when the queues are not empty.
- * @after_gp: The same, after a grace period.
+ * @soon: Looks at the queues a jiffy later.
+ * @after_gp: Looks at the queues after a grace period.
  */
 struct rcu_sheaves {
-	raw_spinlock_t lock;	/* See above. Timers are started under it. */
+	raw_spinlock_t lock;	/* See above. Work is started under it. */
 	struct list_head filling;
 	unsigned int nr_filling;
 	struct rcu_queue taken;
@@ -328,7 +331,7 @@ static unsigned int timer_cpu(void)
 
 /*
  * Nobody is woken up here and now, at least one jiffy has to pass: this may be the
- * scheduler. Under the lock, so that nobody relies on what is not started yet.
+ * scheduler. Under the lock, as nobody must rely on what is not started yet.
  */
 static void start_work(struct rcu_sheaves *rs, struct delayed_work *dwork,
 		       unsigned long delay)
@@ -337,12 +340,21 @@ static void start_work(struct rcu_sheaves *rs, struct delayed_work *dwork,
 	queue_delayed_work_on(timer_cpu(), rcu_sheaf_workqueue, dwork, delay);
 }
 
-/* There is something in the queues. */
+/*
+ * There is something in the queues. RCU begins with it at once, and calls back here:
+ * not where nothing should come back to, and not on PREEMPT_RT, where it is threads
+ * that call back, and a real-time task may keep them from it.
+ */
 static void wake_up_queue(struct rcu_sheaves *rs)
 {
-	if (!rs->awake)
-		start_work(rs, &rs->soon, 1);
+	if (rs->awake)
+		return;
 	rs->awake = true;
+	if (IS_ENABLED(CONFIG_PREEMPT_RT) ||
+	    cpu_is_isolated(smp_processor_id()))
+		start_work(rs, &rs->soon, 1);
+	else
+		queue_rcu_work(rcu_sheaf_workqueue, &rs->after_gp);
 }
 
 /* An empty sheaf becomes rcu_free of this CPU. */
@@ -574,14 +586,11 @@ no_slab:
  * Nothing is left behind
  */
 
-/* Free what can be freed, and see to it that the rest is. For one at a time. */
-static void run_queue(struct rcu_sheaves *rs)
+/* Have RCU wake us up if there is anything left. */
+static void wait_for_more(struct rcu_sheaves *rs)
 {
 	unsigned long flags;
 	bool more;
-
-	while (free_one(rs))
-		cond_resched();
 
 	raw_spin_lock_irqsave(&rs->lock, flags);
 	more = rs->taken.first || rs->full.first;
@@ -589,6 +598,18 @@ static void run_queue(struct rcu_sheaves *rs)
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
 	if (more)
 		queue_rcu_work(rcu_sheaf_workqueue, &rs->after_gp);
+}
+
+/*
+ * Free what can be freed, and see to it that the rest is. Its grace period does not
+ * wait for that.
+ */
+static void run_queue(struct rcu_sheaves *rs)
+{
+	wait_for_more(rs);
+	while (free_one(rs))
+		cond_resched();
+	wait_for_more(rs);
 }
 
 static void soon_fn(struct work_struct *work)

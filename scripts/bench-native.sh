@@ -18,6 +18,7 @@
 
 ROUNDS=${ROUNDS:-14}
 PEER=${PEER:-}
+BENCH=${BENCH:-}
 OURS=${OURS:-refs/sheaves/laid}
 HERE=$SCRIPTS/bench
 DIR=$OUT/bench/native
@@ -30,8 +31,15 @@ case ${1:-} in
 esac
 [[ "$ROUNDS" =~ ^[1-9][0-9]{0,2}$ ]] || die "ROUNDS=$ROUNDS is not a number from 1 to 999"
 [ -z "$PEER" ] || [[ "$PEER" =~ ^[0-9]+\.[0-9]+$ ]] || die "PEER=$PEER is not a kernel version such as 7.2"
+[ ! -e "$TREE/.git" ] || is_commit "$OURS" || die "OURS=$OURS is no commit of $(rel "$TREE")"
+# native.py knows them, but what may be installed only later is Python
+known=$(sed -nE 's/^(ONE_THREAD|TWO_THREADS) = \[(.*)\]$/\2/p' "$HERE/native.py" | tr -d '",')
+for group in ${BENCH//,/ }; do
+	[[ " ${known//$'\n'/ } " == *" $group "* ]] ||
+		die "BENCH: no group \`$group', choose among ${known//$'\n'/ }"
+done
+args_end_here
 [ -e "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
-tgit rev-parse -q --verify "$OURS^{commit}" >/dev/null || die "OURS=$OURS is no commit of $(rel "$TREE")"
 need_tool python3 make gcc objcopy readelf
 [ "$(uname -m)" = x86_64 ] || die "the objects of an x86-64 kernel run on such a machine only"
 KERNELS=(base ours)

@@ -9,7 +9,11 @@
 #   BENCH=A,B      only these groups: one_thread bulk fresh kmalloc kfree_rcu, where
 #                  instructions are counted; syscalls, fork, mmap, direct reads and others,
 #                  where they are counted too; pairs all_cpus remote, on many CPUs; processes,
-#                  the system calls again, on 4 CPUs at once; ublk, the selftest, both ways
+#                  the system calls again, on 4 CPUs at once; ublk, the selftest, both ways;
+#                  admin, to shrink, read and destroy caches, on 4 and on 32 CPUs; hotplug, to
+#                  take one of 4, 8 or 32 CPUs offline and online; rcuscale, the kernel's own benchmark of kfree_rcu(), with 1 to 8
+#                  threads; flood, more kfree_rcu() than can be freed, memory and latency; hog,
+#                  kfree_rcu() on a CPU that a real-time task keeps, with PREEMPT_RT
 #   PEER=VERSION   a third kernel
 #   OURS=COMMIT    of build/linux, instead of the whole series
 #   RESULTS=DIR    where to write: bench/, with BENCH= or KERNEL_SRC= build/bench/results
@@ -25,6 +29,7 @@
 COUNTED=one_thread,bulk,fresh,kmalloc,kfree_rcu
 THREADS=pairs,all_cpus,remote
 OTHERS=syscalls,processes,ublk
+SCENES=admin,hotplug,rcuscale,flood,hog
 SYSCALLS_TIMES=10000
 PROCESSES=4
 PROCESSES_TIMES=4000
@@ -32,6 +37,11 @@ PROCESSES_TIMES=4000
 # counted, so many that the timer's ticks, which count too, even out.
 INNER=5
 INNER_UBLK=2
+# Of what takes long, in guests that count instructions.
+INNER_SCENES=3
+INNER_HOTPLUG=15
+FLOOD_OBJECTS=1000000
+RCUSCALE_THREADS="1 2 4 8"
 # So many guests are booted for a figure, if QEMU crashes.
 TRIES=3
 declare -A OBJECTS=([icount]=50000 [multi]=10000)
@@ -54,13 +64,14 @@ declare -A NEEDS=([ublk]=tools/testing/selftests/slab/ublk_null.sh
 	[syscalls]=tools/testing/selftests/slab/sys_bench.c
 	[processes]=tools/testing/selftests/slab/sys_bench.c)
 
-tree_has() { tgit cat-file -e "$OURS:$1" 2>/dev/null; }
+# A tree that is not there yet (ARGS_ONLY) may have everything.
+tree_has() { [ ! -e "$TREE/.git" ] || tgit cat-file -e "$OURS:$1" 2>/dev/null; }
 
 chosen_groups() {
 	local g
 
 	if [ -z "${BENCH:-}" ]; then
-		CHOSEN=$COUNTED,$THREADS
+		CHOSEN=$COUNTED,$THREADS,$SCENES
 		for g in ${OTHERS//,/ }; do
 			if tree_has "${NEEDS[$g]}"; then
 				CHOSEN+=,$g
@@ -72,8 +83,8 @@ chosen_groups() {
 	fi
 	CHOSEN=${BENCH//[[:space:]]/,}
 	for g in ${CHOSEN//,/ }; do
-		[[ ",$COUNTED,$THREADS,$OTHERS," == *",$g,"* ]] ||
-			die "BENCH: no group \`$g', choose among ${COUNTED//,/ } ${THREADS//,/ } ${OTHERS//,/ }"
+		[[ ",$COUNTED,$THREADS,$OTHERS,$SCENES," == *",$g,"* ]] ||
+			die "BENCH: no group \`$g', choose among ${COUNTED//,/ } ${THREADS//,/ } ${OTHERS//,/ } ${SCENES//,/ }"
 		[ -z "${NEEDS[$g]:-}" ] || tree_has "${NEEDS[$g]}" ||
 			die "BENCH: the tree has no ${NEEDS[$g]}"
 	done
@@ -100,6 +111,11 @@ jobs_of() {
 	[ -z "$(of processes)" ] || echo "bench-mt 4cpu multi processes"
 	[ -z "$(of ublk)" ] || printf '%s ublk\n' "bench 4cpu-counted icount" \
 		"bench-mt memoryless multi" "bench-mt 4cpu multi"
+	[ -z "$(of admin)" ] || printf 'bench %s icount admin\n' 4cpu-counted memoryless-counted
+	[ -z "$(of hotplug)" ] || printf 'bench %s single hotplug\n' 4cpu 8cpu memoryless
+	[ -z "$(of rcuscale)" ] || printf 'bench %s icount rcuscale\n' 4cpu-counted 8cpu-counted
+	[ -z "$(of flood)" ] || printf 'bench %s icount flood\n' 1cpu 4cpu-counted
+	[ -z "$(of hog)" ] || echo "bench-rt 4cpu-nohz single hog"
 }
 
 # --- kernels -------------------------------------------------------------
@@ -161,6 +177,14 @@ sys_bench() {
 		die "sys_bench does not build, see $(rel "$LOGS/bench-sys.log")"
 }
 
+# Static, and the same program for all kernels, as the one before.
+slabinfo() {
+	mkdir -p "$INSTALLED"
+	run_logged "$LOGS/bench-slabinfo.log" "${CC:-gcc}" -O2 -Wall -static -o "$INSTALLED/slabinfo" \
+		"$OUT/bench/ours/linux/tools/mm/slabinfo.c" ||
+		die "slabinfo does not build, see $(rel "$LOGS/bench-slabinfo.log")"
+}
+
 selftest() {
 	need_tool rsync fio
 	[ -e /usr/include/liburing.h ] || die "liburing-dev is not installed, run: make deps"
@@ -171,18 +195,34 @@ selftest() {
 # --- guests --------------------------------------------------------------
 
 guest_command() {
-	local kernel=$1 config=$2 mode=$3 groups=$4
+	local kernel=$1 config=$2 mode=$3 groups=$4 obj=$OUT/bench/$1/obj/$2 suite
 
-	if [ "$groups" = ublk ]; then
-		echo "cd $INSTALLED/slab && ./ublk_null.sh --figures -r $INNER_UBLK"
-	elif [ "$groups" = syscalls ]; then
-		echo "bash $HERE/syscalls.sh $INSTALLED/sys_bench $INNER $SYSCALLS_TIMES"
-	elif [ "$groups" = processes ]; then
+	suite="bash $HERE/guest.sh $obj/$MODULE $groups"
+	case $groups in
+	ublk) echo "cd $INSTALLED/slab && ./ublk_null.sh --figures -r $INNER_UBLK" ;;
+	syscalls) echo "bash $HERE/syscalls.sh $INSTALLED/sys_bench $INNER $SYSCALLS_TIMES" ;;
+	processes)
 		echo "bash $HERE/syscalls.sh $INSTALLED/sys_bench $INNER $PROCESSES_TIMES -j $PROCESSES"
-	else
-		echo "bash $HERE/guest.sh $OUT/bench/$kernel/obj/$config/$MODULE" \
-			"$groups $INNER ${OBJECTS[$mode]}"
-	fi
+		;;
+	admin)
+		echo "bash $HERE/admin.sh caches $INNER_SCENES $INSTALLED/slabinfo &&" \
+			"$suite $INNER_SCENES ${OBJECTS[$mode]}"
+		;;
+	hotplug) echo "bash $HERE/admin.sh hotplug $INNER_HOTPLUG $INSTALLED/slabinfo" ;;
+	rcuscale) echo "bash $HERE/rcuscale.sh $obj $INNER_SCENES $RCUSCALE_THREADS" ;;
+	flood) echo "$suite $INNER_SCENES ${OBJECTS[$mode]} flood_objects=$FLOOD_OBJECTS" ;;
+	hog) echo "bash $HERE/hog.sh $obj/$MODULE" ;;
+	*) echo "$suite $INNER ${OBJECTS[$mode]}" ;;
+	esac
+}
+
+# What machine a name stands for, as guest.sh wants to have it.
+machine() {
+	case $1 in
+	8cpu | 8cpu-counted) GUEST=(CPUS=8) ;;
+	4cpu-nohz) GUEST=(CPUS='' TOPOLOGY=4cpu APPEND="${APPEND:-} nohz_full=3 rcu_nocbs=3") ;;
+	*) GUEST=(CPUS='' TOPOLOGY="${1%-counted}") ;;
+	esac
 }
 
 # run ROUND KERNEL CONFIG MACHINE MODE GROUPS [TRY]
@@ -195,12 +235,16 @@ run() {
 	case $groups in
 	ublk) inner=$INNER_UBLK ;;
 	syscalls | processes) ;;
+	admin | rcuscale | flood) inner=$INNER_SCENES ;;
+	hotplug) inner=$INNER_HOTPLUG ;;
+	hog) inner=1 ;;
 	*) part=suite ;;
 	esac
 	raw=$NEW/raw/$round.$machine.$kernel.$part
 	[ "$mode" = icount ] || first=("$HERE/urgent.sh")
 	[ "$try" -gt 1 ] || step "round $((round + 1))/$ROUNDS: $kernel on $machine, ${groups//,/ }"
-	TOPOLOGY=${machine%-counted} CPUS='' "${first[@]}" "$SCRIPTS/guest.sh" -n "$name" -t 1800 -d "$OUT/bench/$kernel" -a "$mode" \
+	machine "$machine"
+	env "${GUEST[@]}" "${first[@]}" "$SCRIPTS/guest.sh" -n "$name" -t 1800 -d "$OUT/bench/$kernel" -a "$mode" \
 		"$config" "$(guest_command "$kernel" "$config" "$mode" "$groups")" >"$raw" </dev/null &
 	GUEST_PID=$!
 	while kill -0 $GUEST_PID 2>/dev/null; do
@@ -241,6 +285,8 @@ metadata() {
 	meta guests "$ROUNDS"
 	meta rounds_per_guest $INNER
 	meta ublk_rounds_per_guest $INNER_UBLK
+	meta scenes_rounds_per_guest $INNER_SCENES
+	meta hotplug_rounds_per_guest $INNER_HOTPLUG
 	meta qemu "$(qemu-system-x86_64 --version | head -n 1)"
 	meta host.cpu "$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)"
 	meta host.cpus "$(nproc)"
@@ -277,8 +323,14 @@ MODULE=lib/tests/slab_bench_kunit.ko
 SELFTEST=${NEEDS[ublk]}
 [[ "$ROUNDS" =~ ^[1-9][0-9]?$ ]] || die "ROUNDS=$ROUNDS is not a number from 1 to 99"
 [ -z "$PEER" ] || [[ "$PEER" =~ ^[0-9]+\.[0-9]+$ ]] || die "PEER=$PEER is not a kernel version such as 7.2"
+[ ! -e "$TREE/.git" ] || is_commit "$OURS" || die "OURS=$OURS is no commit of $(rel "$TREE")"
+[ -z "${RESULTS:-}" ] || [ ! -e "$RESULTS" ] || [ -d "$RESULTS" ] || die "RESULTS=$RESULTS is not a directory"
+if [ -n "${BENCH:-}" ]; then
+	chosen_groups
+	[ -n "$(jobs_of)" ] || die "BENCH=$BENCH names no group"
+fi
+args_end_here
 [ -e "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
-tgit rev-parse -q --verify "$OURS^{commit}" >/dev/null || die "OURS=$OURS is no commit of $(rel "$TREE")"
 need_tool python3 qemu-system-x86_64
 if [ -z "${RESULTS:-}" ]; then
 	RESULTS=$ROOT/bench
@@ -290,7 +342,6 @@ declare -A VERSION
 
 chosen_groups
 mapfile -t JOBLIST < <(jobs_of)
-[ ${#JOBLIST[@]} -gt 0 ] || die "BENCH=$BENCH names no group"
 mapfile -t CONFIGS < <(printf '%s\n' "${JOBLIST[@]}" | cut -d' ' -f1 | sort -u)
 
 lock bench
@@ -312,6 +363,7 @@ for config in "${CONFIGS[@]}"; do
 done
 [ -z "$(of ublk)" ] || selftest
 [ -z "$(of syscalls,processes)" ] || sys_bench
+[ -z "$(of admin,hotplug)" ] || slabinfo
 
 for ((round = 0; round < ROUNDS; round++)); do
 	for job in "${JOBLIST[@]}"; do

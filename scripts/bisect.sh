@@ -10,16 +10,38 @@
 
 . "$(dirname "$0")/lib.sh"
 
+# What the series is after the next `make tree', if that is not what is laid.
+laid_anew() { ARGS_ONLY='' "$SCRIPTS/tree.sh" --hash 2>/dev/null || echo refs/sheaves/laid; }
+
+# not_of_series TOP COMMIT...: name the first that is none of it.
+not_of_series() {
+	local top=$1 c list
+
+	shift
+	list=$(tgit rev-list "base..$top")
+	for c; do
+		[[ $'\n'$list$'\n' == *$'\n'"$(tgit rev-parse -q --verify "$c^{commit}" || echo none)"$'\n'* ]] || {
+			echo "$c"
+			return
+		}
+	done
+}
+
+for c; do
+	[[ "$c" =~ ^[[:alnum:]_@{}~^./-]+$ && "$c" != -* ]] || die "COMMITS: \`$c' does not name a commit"
+done
+if [ -d "$TREE/.git" ]; then
+	c=$(not_of_series refs/sheaves/laid "$@")
+	[ -z "$c" ] || [ -z "${ARGS_ONLY:-}" ] || c=$(not_of_series "$(laid_anew)" "$@")
+	[ -z "$c" ] || die "$c is no commit of the series, see: git -C $(rel "$TREE") log base.."
+fi
+args_end_here
 [ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
 log=$OUT/side/logs/kernel-guest.log
 base_log=$OUT/side/logs/base.log
 passed=0 failed=0 n=0
 
 mapfile -t commits < <(tgit rev-list --reverse base..refs/sheaves/laid)
-for c; do
-	[[ " ${commits[*]} " = *" $(tgit rev-parse -q --verify "$c^{commit}" || :) "* ]] ||
-		die "$c is no commit of the series, see: git -C $(rel "$TREE") log base.."
-done
 [ $# -eq 0 ] || mapfile -t commits < <(tgit rev-list --no-walk=unsorted "$@")
 
 # The steps of one commit; the first that fails says why.

@@ -1,13 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# All tests: style, the tooling on a small fake kernel, the series as mails, four
+# All tests: style, the tooling on a small fake kernel, the series as mails, five
 # kernels, and their boots with KUnit on the machines that matter. Boots of a
 # built kernel run while the next one is built. Needs the laid tree (make tree);
 # prints a line per check and ends with `N passed, N failed'.
 
 . "$(dirname "$0")/lib.sh"
 
+# Each boot here has its own machine.
+unset TOPOLOGY CPUS APPEND
 DIR=$LOGS/check
 RESULTS=$DIR/results
 BOOTS=()
@@ -144,10 +146,16 @@ boots_guest() {
 	tap guest-tests guest.sh
 	tap report-tests reports.sh
 	tap module-tests module.sh
+	tap selftest-build-tests selftests.sh
 	selftest 1cpu
 	selftest 4cpu
 	selftest 2node
 	selftest memoryless
+}
+boots_isolated() {
+	boot isolated 4cpu TOPOLOGY=4cpu APPEND="isolcpus=3 nohz_full=3 rcu_nocbs=3"
+	selftest isolated
+	selftest kmemleak
 }
 boots_tiny() { boot tiny 1cpu TOPOLOGY=1cpu; }
 boots_rt() { boot rt 4cpu TOPOLOGY=4cpu; }
@@ -160,6 +168,7 @@ boots_debug() {
 [ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
 
 check "lint scripts" "$SCRIPTS/lint.sh" scripts || :
+tap args-tests args.sh
 tap tree-tests tree.sh
 tap series-tests series.sh
 tap bench-tests bench.sh
@@ -169,6 +178,7 @@ check "series by git am" "$SCRIPTS/series.sh" || :
 check "lint maintainers" "$SCRIPTS/lint.sh" maintainers || :
 kernel guest boots_guest
 check "lint checkpatch" "$SCRIPTS/lint.sh" checkpatch || :
+kernel isolated boots_isolated
 kernel tiny boots_tiny
 kernel rt boots_rt
 kernel debug boots_debug

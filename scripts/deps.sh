@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# deps.sh [check|bench]: install the Debian packages that the build and the guest
+# deps.sh [check|bench|fresh]: install the Debian packages that the build and the guest
 # need, with `check' or `bench' also those of the tests or of the benchmarks, and
-# virtme-ng into build/venv. Needs root
-# or sudo when something is missing; prints a line per thing installed, nothing
-# when all is there.
+# virtme-ng into build/venv; with `fresh' only what makes chroots. Needs root or sudo
+# when something is missing; prints a line per thing installed, nothing when all is
+# there.
 
 . "$(dirname "$0")/lib.sh"
 
 PACKAGES="
-	bc bison build-essential ca-certificates ccache cpio flex git kmod libelf-dev
-	libssl-dev linux-source-6.12 perl procps python3 python3-venv qemu-system-x86
+	bc bison build-essential ca-certificates ccache cpio file flex git iproute2 kmod
+	libelf-dev libssl-dev linux-source-6.12 perl procps python3 python3-venv qemu-system-x86
 	util-linux xz-utils
 "
 GUEST_PACKAGES=" fio liburing-dev rsync"
@@ -23,7 +23,8 @@ case ${1:-} in
 '') ;;
 check) PACKAGES+=$CHECK_PACKAGES ;;
 bench) PACKAGES+=$BENCH_PACKAGES ;;
-*) die "usage: deps.sh [check|bench]" ;;
+fresh) PACKAGES="debian-archive-keyring debootstrap git util-linux" VNG='' ;;
+*) die "usage: deps.sh [check|bench|fresh]" ;;
 esac
 
 missing() {
@@ -78,4 +79,4 @@ install_vng() {
 
 mapfile -t want < <(missing)
 [ ${#want[@]} -eq 0 ] || install_packages "${want[@]}"
-[ "$(cat "$BUILD/venv/.done" 2>/dev/null)" = "$VNG" ] || install_vng
+[ -z "$VNG" ] || [ "$(cat "$BUILD/venv/.done" 2>/dev/null)" = "$VNG" ] || install_vng

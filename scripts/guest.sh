@@ -6,8 +6,7 @@
 #
 #   guest.sh [-n NAME] [-t SECONDS] [-d DIR] [-a icount|multi] CONFIG [COMMAND]
 #
-#   TOPOLOGY=1cpu|4cpu|2node|3node|memoryless|memonly, or CPUS=N on one node, chooses
-#   the machine;
+#   TOPOLOGY=NAME (guest.sh --list says which), or CPUS=N on one node, chooses the machine;
 #   APPEND= adds to the kernel command line; COMMAND `shell' is interactive.
 #   NAME names the console log, build/logs/NAME.log; SECONDS limits the guest.
 #   The kernel is in DIR/obj instead of build/obj. `-a icount': TCG that counts
@@ -23,7 +22,11 @@
 
 usage() { die "usage: guest.sh [-n NAME] [-t SECONDS] [-d DIR] [-a icount|multi] CONFIG [COMMAND]"; }
 
-NAME='' LIMIT='' MODE=single
+NAME='' LIMIT='' MODE=single LIST=''
+if [ "${1:-}" = --list ]; then
+	LIST=1
+	set -- guest
+fi
 while getopts a:d:n:t: opt; do
 	case $opt in
 	n) NAME=$OPTARG ;;
@@ -53,47 +56,65 @@ trap 'exit 130' INT TERM
 
 # --- the machine ---------------------------------------------------------
 
-# Sockets match nodes, or the kernel warns of an insane topology.
-topology() {
+# A function for each TOPOLOGY=, which is all that there is of them. Sockets match
+# nodes, or the kernel warns of an insane topology.
+topology_1cpu() { DESC="1 CPU" SMP=1 MEM=1G NUMA=''; }
+
+topology_4cpu() { DESC="4 CPUs" SMP=4 MEM=1G NUMA=''; }
+
+topology_2node() {
+	DESC="4 CPUs on 2 nodes" SMP=4,sockets=2,cores=2,threads=1 MEM=2G
+	NUMA="-object memory-backend-ram,id=m0,size=1G -object memory-backend-ram,id=m1,size=1G"
+	NUMA+=" -numa node,nodeid=0,cpus=0-1,memdev=m0 -numa node,nodeid=1,cpus=2-3,memdev=m1"
+}
+
+topology_3node() {
 	local n
 
-	case $TOPOLOGY in
-	1cpu) DESC="1 CPU" SMP=1 MEM=1G NUMA='' ;;
-	4cpu) DESC="4 CPUs" SMP=4 MEM=1G NUMA='' ;;
-	2node)
-		DESC="4 CPUs on 2 nodes" SMP=4,sockets=2,cores=2,threads=1 MEM=2G
-		NUMA="-object memory-backend-ram,id=m0,size=1G -object memory-backend-ram,id=m1,size=1G"
-		NUMA+=" -numa node,nodeid=0,cpus=0-1,memdev=m0 -numa node,nodeid=1,cpus=2-3,memdev=m1"
-		;;
-	3node)
-		DESC="3 CPUs on 3 nodes" SMP=3,sockets=3,cores=1,threads=1 MEM=1536M NUMA=''
-		for n in 0 1 2; do
-			NUMA+=" -object memory-backend-ram,id=m$n,size=512M"
-			NUMA+=" -numa node,nodeid=$n,cpus=$n,memdev=m$n"
-		done
-		;;
-	memoryless)
-		DESC="32 CPUs on 8 nodes, memory on nodes 1 and 5"
-		SMP=32,sockets=8,cores=4,threads=1 MEM=2G
-		NUMA="-object memory-backend-ram,id=m1,size=1G -object memory-backend-ram,id=m5,size=1G"
-		for n in 0 1 2 3 4 5 6 7; do
-			NUMA+=" -numa node,nodeid=$n,cpus=$((4 * n))-$((4 * n + 3))"
-			case $n in 1 | 5) NUMA+=",memdev=m$n" ;; esac
-		done
-		;;
-	memonly)
-		# What CPUs free goes to memory that is no CPU's own.
-		DESC="4 CPUs on node 0, memory on nodes 1 and 2" SMP=4,sockets=1,cores=4,threads=1 MEM=2G
-		NUMA="-object memory-backend-ram,id=m1,size=1G -object memory-backend-ram,id=m2,size=1G"
-		NUMA+=" -numa node,nodeid=0,cpus=0-3 -numa node,nodeid=1,memdev=m1 -numa node,nodeid=2,memdev=m2"
-		;;
-	*) die "no topology \`$TOPOLOGY', choose 1cpu, 4cpu, 2node, 3node, memoryless or memonly" ;;
-	esac
+	DESC="3 CPUs on 3 nodes" SMP=3,sockets=3,cores=1,threads=1 MEM=1536M NUMA=''
+	for n in 0 1 2; do
+		NUMA+=" -object memory-backend-ram,id=m$n,size=512M"
+		NUMA+=" -numa node,nodeid=$n,cpus=$n,memdev=m$n"
+	done
+}
+
+topology_memoryless() {
+	local n
+
+	DESC="32 CPUs on 8 nodes, memory on nodes 1 and 5"
+	SMP=32,sockets=8,cores=4,threads=1 MEM=2G
+	NUMA="-object memory-backend-ram,id=m1,size=1G -object memory-backend-ram,id=m5,size=1G"
+	for n in 0 1 2 3 4 5 6 7; do
+		NUMA+=" -numa node,nodeid=$n,cpus=$((4 * n))-$((4 * n + 3))"
+		case $n in 1 | 5) NUMA+=",memdev=m$n" ;; esac
+	done
+}
+
+# No CPU has memory of its own, no memory a CPU.
+topology_memonly() {
+	DESC="4 CPUs on node 0, memory on nodes 1 and 2"
+	SMP=4,sockets=1,cores=4,threads=1 MEM=2G
+	NUMA="-object memory-backend-ram,id=m1,size=1G -object memory-backend-ram,id=m2,size=1G"
+	NUMA+=" -numa node,nodeid=0,cpus=0-3 -numa node,nodeid=1,memdev=m1 -numa node,nodeid=2,memdev=m2"
+}
+
+topologies() {
+	compgen -A function topology_ | sed 's/^topology_//' | paste -sd' ' |
+		sed 's/ /, /g; s/\(.*\), /\1 or /'
+}
+
+topology() {
+	[[ ", $(topologies | sed 's/ or /, /')," == *", $TOPOLOGY,"* ]] ||
+		die "no topology \`$TOPOLOGY', choose $(topologies)"
+	"topology_$TOPOLOGY"
 }
 
 flat_topology() {
-	case $CPUS in '' | *[!0-9]* | 0) die "CPUS=$CPUS is not a number of CPUs" ;; esac
-	[ "$CPUS" -le 64 ] || die "CPUS=$CPUS is more than the 64 that the kernel is built for"
+	local max
+
+	[[ "$CPUS" =~ ^[1-9][0-9]{0,3}$ ]] || die "CPUS=$CPUS is not a number of CPUs"
+	max=$(sed -n 's/^CONFIG_NR_CPUS=//p' "$SCRIPTS/configs/guest.config")
+	[ "$CPUS" -le "$max" ] || die "CPUS=$CPUS is more than the $max that the kernel is built for"
 	DESC="$CPUS CPUs" SMP=$CPUS,sockets=1,cores=$CPUS,threads=1 MEM=2G NUMA=''
 }
 
@@ -158,9 +179,14 @@ SPLAT+='|suspicious RCU|possible (circular|recursive|irq)|inconsistent lock|inva
 SPLAT+='|scheduling while atomic|general protection fault|unable to handle|Call Trace:'
 SPLAT+='|Kernel panic|list_(add|del) corruption|soft lockup|insane'
 
+# A splat is the kernel's, whose lines have a time. User space writes to the console,
+# too: without it, or by way of /dev/kmsg, with its name.
+STAMP='\[ *[0-9]+\.[0-9]{6}\] '
+USER_SPACE='(virtme-ng-init|[[:alnum:]_.-]+\[[0-9]+\]): '
+
 # Print the first splat, if there is one.
 splat() {
-	grep -m 1 -nE "$SPLAT" "$LOG" | cut -d: -f1 | {
+	{ grep -nE "$STAMP.*($SPLAT)" "$LOG" || :; } | { grep -vE "$STAMP$USER_SPACE" || :; } | cut -d: -f1 | {
 		read -r line || return 1
 		sed -n "$line,$((line + ${1:-40}))p" "$LOG" | sed 's/^/  | /'
 	}
@@ -188,7 +214,7 @@ verdict() {
 
 	if [ "$rc" -eq 124 ] || [ "$rc" -eq 137 ]; then
 		what="the guest hung: no end within $LIMIT s"
-	elif grep -q 'Kernel panic' "$LOG"; then
+	elif grep -qE "${STAMP}Kernel panic" "$LOG"; then
 		what="the guest panicked: $(sed -n 's/.*Kernel panic - not syncing: //p' "$LOG" | head -n 1)"
 	elif [ -n "$(splat 0)" ]; then
 		what="the guest's log has a splat"
@@ -208,12 +234,17 @@ verdict() {
 
 # -------------------------------------------------------------------------
 
-need_tool "$QEMU" timeout
+if [ -n "$LIST" ]; then
+	topologies
+	exit
+fi
+if [ -n "${CPUS:-}" ]; then flat_topology; else TOPOLOGY=${TOPOLOGY:-4cpu} && topology; fi
 [ "$COMMAND" != shell ] || [ -t 0 ] || die "a shell needs a terminal"
+args_end_here
+need_tool "$QEMU" timeout
 [ -x "$VNG" ] || die "virtme-ng is missing, run: make deps"
 [ -e "$IMAGE" ] || die "there is no $CONFIG kernel, run: make kernel CONFIG=$CONFIG"
 TMP=$(mktemp -d "$BUILD/guest.XXXXXX")
-if [ -n "${CPUS:-}" ]; then flat_topology; else TOPOLOGY=${TOPOLOGY:-4cpu} && topology; fi
 [ -n "$NAME" ] || NAME=guest-$CONFIG-${CPUS:-$TOPOLOGY}
 [ -n "$LIMIT" ] || case $CONFIG in debug | rt) LIMIT=1500 ;; *) LIMIT=400 ;; esac
 LOG=$LOGS/$NAME.log

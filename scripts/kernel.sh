@@ -2,17 +2,21 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # kernel.sh [-d DIR] [-u] [-p] CONFIG: build the laid tree out of tree in
-# build/obj/CONFIG, from allnoconfig and the fragments in scripts/configs. CONFIG
-# is guest, debug, rt, isolated, tiny, bench, bench-mt or native. With -d it builds the tree
-# in DIR/linux in DIR/obj; -u lets that tree not know a symbol of the fragments; -p
-# only prepares: configuration and what every object needs.
+# build/obj/CONFIG, from allnoconfig and the fragments in scripts/configs; --list
+# instead of CONFIG says which there are. With -d it builds the tree in DIR/linux in
+# DIR/obj; -u lets that tree not know a symbol of the fragments; -p only prepares:
+# configuration and what every object needs.
 # Needs a compiler, make, flex, bison, bc, libelf and ccache; prints what it does
 # and how far it is. The last line names the full log.
 
 . "$(dirname "$0")/lib.sh"
 
-UNKNOWN_OK=
+UNKNOWN_OK='' LIST=''
 TARGETS=()
+if [ "${1:-}" = --list ]; then
+	LIST=1
+	set -- guest
+fi
 while getopts d:up opt; do
 	case $opt in
 	d)
@@ -25,17 +29,30 @@ while getopts d:up opt; do
 	esac
 done
 shift $((OPTIND - 1))
-case ${1:-} in
-guest) fragments="common guest series series-all" ;;
-debug) fragments="common guest debug series series-all" ;;
-rt) fragments="common guest rt series series-all" ;;
-isolated) fragments="common guest isolated series series-all" ;;
-tiny) fragments="common tiny series-all" ;;
-bench) fragments="common guest bench" ;;
-bench-mt) fragments="common guest bench bench-mt" ;;
-native) fragments="common guest bench native" ;;
-*) die "no kernel configuration \`${1:-}', choose guest, debug, rt, isolated, tiny, bench, bench-mt or native" ;;
-esac
+
+# What each configuration is made of. The other scripts ask for the names (--list).
+configurations() {
+	cat <<-EOF
+		guest common guest series series-all
+		debug common guest debug series series-all
+		rt common guest rt series series-all
+		isolated common guest isolated series series-all
+		tiny common tiny series-all
+		bench common guest bench
+		bench-mt common guest bench bench-mt
+		bench-rt common guest bench bench-rt
+		native common guest bench native
+	EOF
+}
+
+names=$(configurations | cut -d' ' -f1 | paste -sd' ' | sed 's/ /, /g; s/\(.*\), /\1 or /')
+if [ -n "$LIST" ]; then
+	echo "$names"
+	exit
+fi
+fragments=$(configurations | awk -v name="${1:-}" '$1 == name { $1 = ""; print }')
+[ -n "$fragments" ] || die "no kernel configuration \`${1:-}', choose $names"
+args_end_here
 CONFIG=$1
 O=$OBJ/$CONFIG
 LOG=$LOGS/kernel-$CONFIG.log
@@ -50,6 +67,7 @@ export KBUILD_BUILD_TIMESTAMP=@0 KBUILD_BUILD_USER=sheaves KBUILD_BUILD_HOST=she
 export KBUILD_BUILD_VERSION=1
 
 stop() {
+	progress_end
 	[ -z "$MAKE_PID" ] || kill "$MAKE_PID" 2>/dev/null || :
 	rm -f "$O/.config.new" "$O/merged.config"
 }
@@ -105,28 +123,19 @@ configure() {
 
 compiled() { grep -cE '^  (CC|AS|HOSTCC|CC \[M\]) ' "$LOG" || :; }
 
+how_far() { echo "2/2 compiling: $(compiled) of about ${want:-?} files"; }
+
 compile() {
-	local want t0=$SECONDS tick=30 next
+	local want rc=0
 
 	want=$(cat "$O/.compiled" 2>/dev/null || sed -n 's/^# files: //p' "$SCRIPTS/configs/$CONFIG.config")
-	[ ! -t 1 ] || tick=1
-	next=$tick
 	# not by the function, for that would be a shell: what is killed is make
 	"${MAKE[@]}" -j"$JOBS" "${TARGETS[@]}" >>"$LOG" 2>&1 </dev/null &
 	MAKE_PID=$!
-	while kill -0 $MAKE_PID 2>/dev/null; do
-		sleep 1
-		[ $((SECONDS - t0)) -ge $next ] || continue
-		next=$((next + tick))
-		if [ -t 1 ]; then
-			printf '\r[%5s] 2/2 compiling: %d of about %s files ' \
-				"$(elapsed)" "$(compiled)" "${want:-?}"
-		else
-			say "2/2 compiling: $(compiled) of about ${want:-?} files"
-		fi
-	done
-	[ ! -t 1 ] || printf '\r\033[K'
-	if ! wait $MAKE_PID; then
+	progress 30 how_far
+	wait $MAKE_PID || rc=$?
+	progress_end
+	if [ $rc -ne 0 ]; then
 		MAKE_PID=
 		grep -m 12 -A3 -E '(error:|Error [0-9]+|undefined reference|No space left)' "$LOG" | sed 's/^/  | /' >&2
 		die "the $CONFIG kernel does not build, see $(rel "$LOG")"

@@ -36,6 +36,11 @@ if [ -n "${SIDE:-}" ]; then
 	LOGS=$OUT/side/logs
 fi
 
+[[ "$JOBS" =~ ^[1-9][0-9]{0,3}$ ]] || {
+	echo "error: JOBS=$JOBS is not a number of jobs" >&2
+	exit 1
+}
+
 # The clock starts with the first script and goes on in those that it calls.
 export SHEAVES_T0=${SHEAVES_T0:-$(date +%s)}
 
@@ -47,12 +52,44 @@ elapsed() {
 
 say() { printf '[%5s] %s\n' "$(elapsed)" "$*"; }
 
+# progress SECONDS COMMAND...: what COMMAND prints is shown every so many seconds, on a
+# terminal each second in the same line, until progress_end.
+TICKER=
+progress() {
+	local tick=$1
+
+	shift
+	[ ! -t 1 ] || tick=1
+	# the locks and the output are not this one's to keep
+	while sleep "$tick" >/dev/null 2>&1; do
+		if [ -t 1 ]; then
+			printf '\r[%5s] %s ' "$(elapsed)" "$("$@")"
+		else
+			say "$("$@")"
+		fi
+	done </dev/null 9>&- &
+	TICKER=$!
+}
+
+progress_end() {
+	[ -n "$TICKER" ] || return 0
+	kill "$TICKER" 2>/dev/null || :
+	wait "$TICKER" 2>/dev/null || :
+	TICKER=
+	[ ! -t 1 ] || printf '\r\033[K'
+}
+
 warn() { printf 'warning: %s\n' "$*" >&2; }
 
 die() {
+	progress_end
 	printf 'error: %s\n' "$*" >&2
 	exit 1
 }
+
+# With ARGS_ONLY=1 a script does nothing but look at its arguments and variables, which
+# args.sh asks of all of them before anything is installed or built.
+args_end_here() { [ -z "${ARGS_ONLY:-}" ] || exit 0; }
 
 # Paths in messages are relative to the repository.
 rel() { printf '%s' "${1#"$ROOT"/}"; }
@@ -101,6 +138,12 @@ lock() {
 unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY
 tgit() {
 	GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 git -C "$TREE" "$@"
+}
+
+# is_commit REVISION: one of the tree, or of what it will be when it is laid anew.
+is_commit() {
+	tgit rev-parse -q --verify "$1^{commit}" >/dev/null ||
+	{ ARGS_ONLY='' "$SCRIPTS/tree.sh" --hash && tgit rev-parse -q --verify "$1^{commit}"; } >/dev/null 2>&1
 }
 
 # Say what the tree has that the repository has not, or nothing.

@@ -3,7 +3,9 @@
 #
 # Build the kselftests of the slab allocator, tools/testing/selftests/slab, for the
 # built guest kernel, and run them in it, installed as they are for any machine, on
-# each topology, or on the one that TOPOLOGY= names.
+# each topology, or on the one that TOPOLOGY= names. The topology `isolated' is 4cpu
+# with one of the CPUs isolated, and the kernel that can do that; there, only the tests
+# run to which that makes a difference.
 #
 #   selftest.sh [TEST...]       these only, such as stress.sh
 #
@@ -11,17 +13,27 @@
 #   the kernel command line; SELFTESTS=DIR takes the tests from another directory
 #   than the tree's.
 #
-# Needs the guest kernel, fio, liburing-dev, rsync. Prints a line for each test on
+# Needs the kernels guest and isolated, fio, liburing-dev, rsync. Prints a line for each test on
 # each machine, what failed or was skipped in it, and the figures. A skip counts as
 # a failure unless it is for what the machine lacks.
 
 . "$(dirname "$0")/lib.sh"
 
-O=$OBJ/guest
-STAGE=$OBJ/selftest
-INSTALLED=$STAGE/installed
-LOG=$LOGS/selftest-build.log
+TOPOLOGIES="1cpu 4cpu 2node memoryless isolated kmemleak"
+ISOLATED_TESTS="sysfs.sh hotplug.sh isolated.sh"
+KMEMLEAK_TESTS="kmemleak.sh"
+ISOLATION="isolcpus=3 nohz_full=3 rcu_nocbs=3"
 FAILED=0
+
+# config_of TOPOLOGY: the kernel, in CONFIG, and where its tests are built.
+config_of() {
+	CONFIG=guest
+	case $1 in isolated | kmemleak) CONFIG=isolated ;; esac
+	O=$OBJ/$CONFIG
+	STAGE=$OBJ/selftest-$CONFIG
+	INSTALLED=$STAGE/installed
+	LOG=$LOGS/selftest-build-$CONFIG.log
+}
 
 # The tree stays clean: modules are built where their source is, so that is copied.
 stage() {
@@ -46,12 +58,14 @@ build() {
 may_lack() {
 	local cpus="no node with memory has two CPUs|no CPU can go offline"
 	local nodes="no memoryless node|no memoryless node has two CPUs|no two memoryless nodes"
+	local guest="no CPU is isolated|no tracefs|no kmemleak, .*"
 
 	case $1 in
-	1cpu) echo "$cpus|$nodes|no two nodes with memory and CPUs" ;;
-	4cpu) echo "$nodes|no two nodes with memory and CPUs" ;;
-	2node) echo "$nodes" ;;
-	memoryless) echo "nothing" ;;
+	1cpu) echo "$guest|$cpus|$nodes|no two nodes with memory and CPUs" ;;
+	4cpu) echo "$guest|$nodes|no two nodes with memory and CPUs" ;;
+	2node) echo "$guest|$nodes" ;;
+	memoryless) echo "$guest" ;;
+	isolated | kmemleak) echo "nothing" ;;
 	esac
 }
 
@@ -85,12 +99,25 @@ judge() {
 # pipe: a file would be overwritten.
 run() {
 	local topology=$1 out=$LOGS/selftest-$1.ktap rc=0 test list=()
+	local machine=$1 append=${APPEND:-} only=
 
 	shift
+	config_of "$topology"
+	case $topology in
+	isolated) machine=4cpu append="$ISOLATION $append" only=$ISOLATED_TESTS ;;
+	kmemleak) machine=4cpu append="kmemleak=on $append" only=$KMEMLEAK_TESTS ;;
+	esac
+	if [ -n "$only" ]; then
+		# those of the tests asked for
+		read -r -a list < <(printf '%s\n' "$@" | grep -xF "${only// /$'\n'}" | xargs)
+		[ ${#list[@]} -gt 0 ] || return 0
+		set -- "${list[@]}"
+		list=()
+	fi
 	for test; do
 		list+=(-t "slab:$test")
 	done
-	TOPOLOGY=$topology "$SCRIPTS/guest.sh" -n "selftest-$topology" -t 900 guest \
+	TOPOLOGY=$machine APPEND=$append "$SCRIPTS/guest.sh" -n "selftest-$topology" -t 900 "$CONFIG" \
 		"KSELFTEST_STRESS_SH_ARGS='-t ${STRESS_SECS:-10}' $INSTALLED/run_kselftest.sh ${list[*]} | cat" \
 		>"$out" || rc=$?
 	for test; do
@@ -99,8 +126,22 @@ run() {
 	[ $rc -eq 0 ] || FAILED=1
 }
 
+# Of the kernel that config_of() has set, once.
+build_tests() {
+	[ -e "$O/vmlinux" ] || die "there is no $CONFIG kernel, run: make kernel CONFIG=$CONFIG"
+	lock "obj-$CONFIG"
+	stage
+	run_logged "$LOG" build || die "the selftests do not build, see $(rel "$LOG")"
+	exec 9>&-
+	say "selftests: built for $CONFIG, $(grep -c 'warning:' "$LOG" || :) warnings, $(rel "$INSTALLED")"
+}
+
+[[ "${STRESS_SECS:-10}" =~ ^[1-9][0-9]{0,4}$ ]] || die "STRESS_SECS=$STRESS_SECS is not a number of seconds"
+for topology in ${TOPOLOGY:-}; do
+	[[ " $TOPOLOGIES " == *" $topology "* ]] || die "no topology \`$topology' for selftests, choose among $TOPOLOGIES"
+done
+args_end_here
 need_tool make gcc rsync fio
-[ -e "$O/vmlinux" ] || die "there is no guest kernel, run: make kernel"
 [ -d "${SELFTESTS:-$TREE/tools/testing/selftests/slab}" ] ||
 	die "the tree has no tools/testing/selftests/slab, run: make tree"
 [ -e /usr/include/liburing.h ] || die "liburing-dev is not installed, run: make deps"
@@ -110,12 +151,11 @@ tests=("$@")
 	sed -n 's/^TEST_PROGS := //p' "${SELFTESTS:-$TREE/tools/testing/selftests/slab}/Makefile"
 ) || die "there is no TEST_PROGS in the tests' Makefile"
 mkdir -p "$LOGS"
-lock obj-guest
-stage
-run_logged "$LOG" build || die "the selftests do not build, see $(rel "$LOG")"
-exec 9>&-
-say "selftests: built, $(grep -c 'warning:' "$LOG" || :) warnings, $(rel "$INSTALLED")"
-for topology in ${TOPOLOGY:-1cpu 4cpu 2node memoryless}; do
+built=
+for topology in ${TOPOLOGY:-$TOPOLOGIES}; do
+	config_of "$topology"
+	[[ " $built " = *" $CONFIG "* ]] || build_tests
+	built+=" $CONFIG"
 	run "$topology" "${tests[@]}"
 done
 [ $FAILED -eq 0 ] || die "selftests failed, see $(rel "$LOGS")/selftest-*"

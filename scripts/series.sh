@@ -30,12 +30,22 @@ apply_in() {
 	fi
 }
 
+[ -z "${AM_TO:-}" ] || git -c safe.directory='*' -C "$AM_TO" rev-parse -q --verify HEAD >/dev/null 2>&1 ||
+	die "AM_TO=$AM_TO is not a git repository"
+args_end_here
 [ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
 cover=$PATCHES/cover-letter.txt
 [ -s "$cover" ] || die "patches/cover-letter.txt is missing: the subject, an empty line, the text"
 [ "$(tgit rev-list --count base..refs/sheaves/laid)" -gt 0 ] || die "the series has no commits"
 TMP=$(mktemp -d "$OUT/series.XXXXXX")
 
+# The cover letter, and the mails' identifiers, are by whom git knows here, else by the
+# author of the series.
+tgit var GIT_COMMITTER_IDENT >/dev/null 2>&1 || {
+	GIT_COMMITTER_NAME=$(tgit log -1 --format=%an base..sheaves)
+	GIT_COMMITTER_EMAIL=$(tgit log -1 --format=%ae base..sheaves)
+	export GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL
+}
 tgit -c branch.sheaves.description="$(cat "$cover")" format-patch -q -o "$TMP/series" \
 	--cover-letter --cover-from-description=subject --thread=shallow \
 	--subject-prefix='PATCH 6.12' base..sheaves

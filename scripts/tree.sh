@@ -15,9 +15,12 @@
 . "$(dirname "$0")/lib.sh"
 
 TARBALL=${TARBALL:-/usr/src/linux-source-6.12.tar.xz}
-TMP=
+TMP='' FILES='' STEPS=3
 
-cleanup() { [ -z "$TMP" ] || rm -rf "$TMP"; }
+cleanup() {
+	progress_end
+	[ -z "$TMP" ] || rm -rf "$TMP" "$TMP.files"
+}
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
@@ -60,21 +63,37 @@ fingerprint() {
 	fi
 }
 
+# The names of the files go to standard output.
 copy_base() {
 	if [ -z "$KERNEL_SRC" ]; then
-		tar -C "$1" -xJf "$TARBALL" --strip-components=1
+		tar -C "$1" -xvJf "$TARBALL" --strip-components=1
 	elif src_is_git; then
-		src_git archive --format=tar HEAD | tar -C "$1" -xf -
+		src_git archive --format=tar HEAD | tar -C "$1" -xvf -
 	else
-		tar -C "$KERNEL_SRC" --exclude=./.git -cf - . | tar -C "$1" -xf -
+		tar -C "$KERNEL_SRC" --exclude=./.git -cf - . | tar -C "$1" -xvf -
 	fi
+}
+
+# Each step is a line; then, while it goes on, how many files it is at.
+step() {
+	progress_end
+	STEP="$1/$STEPS $2"
+	say "importing: $STEP"
+	progress 10 how_far "${3:-}"
+}
+
+how_far() {
+	local n
+
+	n=$(wc -l <"$TMP.files")
+	echo "importing: $STEP${1:+: $n${FILES:+ of $FILES} $1}"
 }
 
 # A tree that is neither a tarball nor a git repository may have been built in:
 # leave out what .gitignore names, except the files that a kernel release has.
 add_base() {
 	local tracked='(^|/)\.(gitignore|gitattributes|kunitconfig|clang-format|mailmap)$'
-	local add=(-c core.looseCompression=1 -c core.fsync=none add)
+	local add=(-c core.looseCompression=1 -c core.fsync=none add -v)
 
 	if [ -z "$KERNEL_SRC" ] || src_is_git; then
 		tgit "${add[@]}" -A -f
@@ -100,13 +119,17 @@ import_base() {
 	TMP=$OUT/linux.tmp
 	rm -rf "$TMP"
 	mkdir -p "$TMP"
-	copy_base "$TMP" || die "cannot unpack $name into $(rel "$TMP")"
+	: >"$TMP.files"
+	step 1 unpacking files
+	copy_base "$TMP" >"$TMP.files" || die "cannot unpack $name into $(rel "$TMP")"
 	check_base "$TMP" "$name"
 	commit_base "$want"
+	progress_end
 	# the second work tree belongs to the first
 	rm -rf "$TREE" "$OUT/side"
 	mv "$TMP" "$TREE"
-	TMP=
+	rm -f "$TMP.files"
+	TMP='' FILES=''
 }
 
 commit_base() {
@@ -121,7 +144,11 @@ commit_base() {
 	set_identity
 	# Debian's top .gitignore hides everything but debian/.
 	sed -i -e '\,^/\*$,d' -e '\,^!/debian/$,d' "$TREE/.gitignore"
-	add_base
+	FILES=$(grep -vc '/$' "$TMP.files")
+	: >"$TMP.files"
+	step 2 "storing them in git" files
+	add_base >"$TMP.files"
+	step 3 committing
 	tgit commit -q -m "Linux $(kernel_version "$TREE")"
 	tgit clean -qxfd
 	tgit tag base
@@ -241,10 +268,10 @@ make_commits() {
 
 # -------------------------------------------------------------------------
 
+[ -z "$KERNEL_SRC" ] || check_base "$KERNEL_SRC" "$KERNEL_SRC"
+args_end_here
 need_tool git tar xz flock
-if [ -n "$KERNEL_SRC" ]; then
-	check_base "$KERNEL_SRC" "$KERNEL_SRC"
-else
+if [ -z "$KERNEL_SRC" ]; then
 	[ -r "$TARBALL" ] || die "$TARBALL is missing, run: make deps"
 fi
 [ -n "${SHEAVES_LOCKED:-}" ] || lock tree

@@ -15,10 +15,12 @@
  *   ns: what this took, in nanoseconds for all objects. If the guest counts
  *	 instructions (QEMU's -icount shift=0) this is the number of instructions.
  *   counters: the counters of the cache that have changed, and by how much.
+ *   value, unit: instead of ns, where it is not time that was measured.
  *
  * Load the module with groups=... and match=... to choose among the groups and
  * cases, and with rounds=... to say how many rounds there shall be. The accounted
- * cases charge the cgroup /slab_bench, and are skipped if there is no such cgroup.
+ * cases charge the cgroup /slab_bench, those of the flood that are at a limit
+ * /slab_bench_limit, and are skipped if there is no such cgroup.
  *
  * No case fails for being slow. A case fails if an object is lost, is handed out
  * twice, or could not be had.
@@ -32,15 +34,18 @@
 #include <linux/err.h>
 #include <linux/file.h>
 #include <linux/fs.h>
+#include <linux/hrtimer.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/memcontrol.h>
 #include <linux/mempool.h>
+#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mount.h>
 #include <linux/nodemask.h>
 #include <linux/prandom.h>
 #include <linux/rcupdate.h>
+#include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -64,7 +69,12 @@ static unsigned int objects = 10000;
 module_param(objects, uint, 0444);
 MODULE_PARM_DESC(objects, "About how many objects a round allocates (default: 10000)");
 
+static unsigned int flood_objects = 2000000;
+module_param(flood_objects, uint, 0444);
+MODULE_PARM_DESC(flood_objects, "How many objects a flood frees (default: 2000000)");
+
 #define CACHE_NAME	"slab_bench"
+#define LIMIT_NAME	CACHE_NAME "_limit"
 #define MAX_BATCH	1000U
 #define MAX_CPUS	64
 #define IN_FLIGHT	128	/* a power of 2 */
@@ -148,6 +158,13 @@ static void report(struct bench *b, unsigned int round)
 		comma = ",";
 	}
 	pr_info("slab_bench: %s}}\n", line);
+}
+
+static void report_value(struct bench *b, const char *what, unsigned int round,
+			 u64 value, const char *unit)
+{
+	pr_info("slab_bench: {\"group\":\"%s\",\"case\":\"%s%s\",\"round\":%u,\"objects\":%llu,\"value\":%llu,\"unit\":\"%s\",\"counters\":{}}\n",
+		b->group, b->name, what, round, b->nr, value, unit);
 }
 
 /*
@@ -362,23 +379,23 @@ static void put_memcg(void *css)
 	css_put(css);
 }
 
-static struct mem_cgroup *get_memcg(struct kunit *test)
+static struct mem_cgroup *get_memcg(struct kunit *test, const char *path)
 {
 	struct cgroup_subsys_state *css;
 	struct cgroup *cgroup;
 
-	cgroup = cgroup_get_from_path("/" CACHE_NAME);
+	cgroup = cgroup_get_from_path(path);
 	if (IS_ERR(cgroup))
-		kunit_skip(test, "there is no cgroup /" CACHE_NAME);
+		kunit_skip(test, "there is no cgroup %s", path);
 	css = cgroup_get_e_css(cgroup, &memory_cgrp_subsys);
 	cgroup_put(cgroup);
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, put_memcg, css));
 	if (!css->parent)
-		kunit_skip(test, "the cgroup /" CACHE_NAME " has no memory controller");
+		kunit_skip(test, "the cgroup %s has no memory controller", path);
 	return mem_cgroup_from_css(css);
 }
 #else
-static struct mem_cgroup *get_memcg(struct kunit *test)
+static struct mem_cgroup *get_memcg(struct kunit *test, const char *path)
 {
 	kunit_skip(test, "this kernel has no memory cgroups");
 }
@@ -425,7 +442,7 @@ static void one_thread(struct kunit *test)
 	bench_cache(b, c->size, c->accounted ? SLAB_ACCOUNT : 0);
 	check_cache(b);
 	if (c->accounted)
-		old = set_active_memcg(get_memcg(test));
+		old = set_active_memcg(get_memcg(test, "/" CACHE_NAME));
 	for (i = 0; i < ARRAY_SIZE(batches); i++)
 		one_thread_batch(b, c, &batches[i]);
 	if (c->accounted)
@@ -735,6 +752,7 @@ struct member {
 struct team {
 	struct bench *bench;
 	void (*work)(struct member *m);
+	bool fifo;			/* the threads are of the scheduler's FIFO class */
 	unsigned int nr;
 	unsigned int loops;
 	void *shared;
@@ -786,6 +804,8 @@ static int team_hire(struct team *team)
 		if (IS_ERR(task))
 			return PTR_ERR(task);
 		kthread_bind(task, m->cpu);
+		if (team->fifo)
+			sched_set_fifo(task);
 		m->task = task;
 		wake_up_process(task);
 	}
@@ -1114,6 +1134,337 @@ static void remote(struct kunit *test)
 	bench_rounds(b, remote_run, team);
 }
 
+/*
+ * Destruction of caches
+ */
+
+struct destroy_case {
+	const char *name;
+	slab_flags_t flags;
+	bool used;
+};
+
+static const struct destroy_case destroy_cases[] = {
+	{ "destroy, never used", 0, false },
+	{ "destroy, never used, SLAB_TYPESAFE_BY_RCU", SLAB_TYPESAFE_BY_RCU, false },
+	{ "destroy, used on all CPUs", 0, true },
+	{ "destroy, used on all CPUs, SLAB_TYPESAFE_BY_RCU", SLAB_TYPESAFE_BY_RCU, true },
+};
+
+KUNIT_ARRAY_PARAM_DESC(destroy, destroy_cases, name);
+
+#define DESTROY_CACHES	8
+#define DESTROY_OBJECTS	100
+
+static void destroy_use(struct member *m)
+{
+	struct kmem_cache **caches = m->team->shared;
+	unsigned int cache, i, nr;
+
+	for (cache = 0; cache < DESTROY_CACHES; cache++) {
+		void *p[DESTROY_OBJECTS];
+
+		for (nr = 0; nr < DESTROY_OBJECTS; nr++) {
+			p[nr] = kmem_cache_alloc(caches[cache], GFP_KERNEL);
+			if (!p[nr])
+				break;
+		}
+		m->errors += nr != DESTROY_OBJECTS;
+		for (i = 0; i < nr; i++)
+			kmem_cache_free(caches[cache], p[i]);
+		m->nr += nr;
+	}
+}
+
+struct destroy {
+	const struct destroy_case *c;
+	struct team *team;
+};
+
+static void destroy_run(struct bench *b, void *arg)
+{
+	struct destroy *d = arg;
+	struct kmem_cache **caches = d->team->shared;
+	unsigned int i, nr;
+	char name[32];
+	u64 start;
+
+	for (nr = 0; nr < DESTROY_CACHES; nr++) {
+		snprintf(name, sizeof(name), CACHE_NAME "_%u", nr);
+		caches[nr] = kmem_cache_create(name, 256, 0,
+					       d->c->flags | SLAB_NO_MERGE, NULL);
+		if (!caches[nr])
+			break;
+	}
+	if (d->c->used && nr == DESTROY_CACHES)
+		team_run(b, d->team);
+
+	/* What others have left to do is not what is measured. */
+	drain_rcu();
+	start = ktime_get_ns();
+	for (i = 0; i < nr; i++)
+		kmem_cache_destroy(caches[i]);
+	b->ns = ktime_get_ns() - start;
+	b->nr = nr;
+	drain_rcu();
+	KUNIT_ASSERT_EQ(b->test, nr, DESTROY_CACHES);
+}
+
+static void destroy(struct kunit *test)
+{
+	const struct destroy_case *c = test->param_value;
+	struct bench *b = bench_start(test, "admin", c->name);
+	struct destroy d = {
+		.c = c,
+		.team = team_start(b, destroy_use),
+	};
+	unsigned int cpu;
+
+	for_each_online_cpu(cpu)
+		team_add(d.team, cpu);
+	d.team->shared = get_memory(test, DESTROY_CACHES * sizeof(struct kmem_cache *));
+	bench_rounds(b, destroy_run, &d);
+}
+
+/*
+ * A flood: objects are allocated and given to kfree_rcu() in a loop, faster than
+ * they can be freed. Reported are the time until the last one is freed, and the
+ * memory that there is less of meanwhile, at the peak. In rounds of their own a
+ * task of the FIFO class sleeps on each of the CPUs and wants to run every 100 us:
+ * how late it ran at the worst, as softirqs keep it from that.
+ */
+
+struct flood_case {
+	const char *name;
+	bool all_cpus;
+	bool limited;
+};
+
+static const struct flood_case flood_cases[] = {
+	{ "one CPU", false, false },
+	{ "all CPUs", true, false },
+	{ "one CPU, memcg at its limit", false, true },
+};
+
+KUNIT_ARRAY_PARAM_DESC(flood, flood_cases, name);
+
+#define WATCH_NS	(100 * NSEC_PER_USEC)
+#define FLOOD_LOOK	64	/* objects between two looks at the memory */
+#define FLOOD_PATIENCE	(60 * HZ)
+
+struct watch {
+	struct task_struct *task;
+	u64 worst;
+};
+
+struct flood {
+	const struct flood_case *c;
+	struct team *team;
+	struct mem_cgroup *memcg;
+	struct watch watches[MAX_CPUS];
+	bool watched;
+	long available;		/* pages, before and at the peak */
+	long least;
+	u64 refused;
+	u64 worst;
+};
+
+static int watch_fn(void *arg)
+{
+	struct watch *w = arg;
+
+	while (!kthread_should_stop()) {
+		ktime_t when = ktime_add_ns(ktime_get(), WATCH_NS);
+		s64 late;
+
+		set_current_state(TASK_UNINTERRUPTIBLE);
+		schedule_hrtimeout(&when, HRTIMER_MODE_ABS);
+		late = ktime_to_ns(ktime_sub(ktime_get(), when));
+		/* It is early when it is woken to be stopped. */
+		if (late > 0)
+			w->worst = max(w->worst, (u64)late);
+	}
+	return 0;
+}
+
+static void flood_unwatch(void *arg)
+{
+	struct flood *f = arg;
+	unsigned int i;
+
+	f->worst = 0;
+	for (i = 0; i < f->team->nr; i++) {
+		struct watch *w = &f->watches[i];
+
+		if (!w->task)
+			continue;
+		kthread_stop(w->task);
+		w->task = NULL;
+		f->worst = max(f->worst, w->worst);
+	}
+}
+
+static int flood_watch(struct flood *f)
+{
+	unsigned int i;
+
+	for (i = 0; i < f->team->nr; i++) {
+		struct watch *w = &f->watches[i];
+		unsigned int cpu = f->team->members[i].cpu;
+		struct task_struct *task;
+
+		w->worst = 0;
+		task = kthread_create(watch_fn, w, "slab_bench_w/%u", cpu);
+		if (IS_ERR(task)) {
+			flood_unwatch(f);
+			return PTR_ERR(task);
+		}
+		kthread_bind(task, cpu);
+		sched_set_fifo(task);
+		w->task = task;
+		wake_up_process(task);
+	}
+	return 0;
+}
+
+static void flood_work(struct member *m)
+{
+	struct flood *f = m->team->shared;
+	struct kmem_cache *s = m->team->bench->cache;
+	struct mem_cgroup *old = set_active_memcg(f->memcg);
+	gfp_t gfp = GFP_KERNEL;
+	unsigned int i, waits = 0;
+
+	/* Where an allocation fails, it shall not take a process with it. */
+	if (f->memcg)
+		gfp |= __GFP_NORETRY | __GFP_NOWARN;
+	for (i = 0; i < m->team->loops && waits < FLOOD_PATIENCE; i++) {
+		struct rcu_object *o = kmem_cache_alloc(s, gfp);
+
+		while (!o && waits++ < FLOOD_PATIENCE) {
+			schedule_timeout_uninterruptible(1);
+			o = kmem_cache_alloc(s, gfp);
+		}
+		if (!o)
+			break;
+		kfree_rcu(o, rcu);
+		if (i % FLOOD_LOOK == 0 && m->index == 0)
+			f->least = min(f->least, si_mem_available());
+		cond_resched();
+	}
+	m->errors += i < m->team->loops;
+	m->nr = i;
+	if (m->index == 0)
+		f->refused = waits;
+	set_active_memcg(old);
+}
+
+static void flood_run(struct bench *b, void *arg)
+{
+	struct flood *f = arg;
+	u64 start;
+	int err;
+
+	/* What a flood before this one left behind would be used again. */
+	kmem_cache_shrink(b->cache);
+	drain_rcu();
+	f->available = si_mem_available();
+	f->least = f->available;
+	err = f->watched ? flood_watch(f) : 0;
+	KUNIT_ASSERT_EQ(b->test, err, 0);
+	start = ktime_get_ns();
+	team_run(b, f->team);
+	drain_rcu();
+	b->ns = ktime_get_ns() - start;
+	if (f->watched)
+		flood_unwatch(f);
+}
+
+static void flood(struct kunit *test)
+{
+	const struct flood_case *c = test->param_value;
+	struct bench *b = bench_start(test, "flood", c->name);
+	struct flood *f = get_memory(test, sizeof(*f));
+	unsigned int round;
+
+	f->c = c;
+	f->team = team_start(b, flood_work);
+	f->team->shared = f;
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, flood_unwatch, f));
+	if (c->all_cpus)
+		team_add_all(f->team);
+	else
+		team_add(f->team, cpumask_first(cpu_online_mask));
+	if (c->limited)
+		f->memcg = get_memcg(test, "/" LIMIT_NAME);
+	bench_cache(b, sizeof(struct rcu_object), c->limited ? SLAB_ACCOUNT : 0);
+	check_cache(b);
+
+	f->team->loops = objects;
+	run_as_if_untested(b, flood_run, f);
+	f->team->loops = flood_objects / f->team->nr;
+	for (round = 0; round < rounds; round++) {
+		read_counters(b, b->before);
+		f->watched = false;
+		run_as_if_untested(b, flood_run, f);
+		report(b, round);
+		if (c->limited) {
+			report_value(b, ", waits for memory", round, f->refused, "waits");
+			continue;
+		}
+		report_value(b, ", memory at the peak", round,
+			     (u64)(f->available - f->least) << (PAGE_SHIFT - 10), "KiB");
+		f->watched = true;
+		run_as_if_untested(b, flood_run, f);
+		report_value(b, ", FIFO task late by", round, f->worst / NSEC_PER_USEC, "us");
+	}
+}
+
+/*
+ * A CPU that is hogged: a thread of the FIFO class gives objects to kfree_rcu() on
+ * the last CPU, and what hogs that CPU, of the same class and a lower priority, is
+ * there before and stays. How much memory is not free some seconds later?
+ */
+
+#define HOG_OBJECTS	10000
+#define HOG_SIZE	4096
+#define HOG_SECONDS	15
+
+static void hog_work(struct member *m)
+{
+	struct kmem_cache *s = m->team->bench->cache;
+	struct rcu_object **o = m->team->shared;
+	unsigned int nr, i;
+
+	for (nr = 0; nr < HOG_OBJECTS; nr++) {
+		o[nr] = kmem_cache_alloc(s, GFP_KERNEL);
+		if (!o[nr])
+			break;
+	}
+	m->errors += nr != HOG_OBJECTS;
+	for (i = 0; i < nr; i++)
+		kfree_rcu(o[i], rcu);
+	m->nr = nr;
+}
+
+static void hog(struct kunit *test)
+{
+	struct bench *b = bench_start(test, "hog", "kfree_rcu() on a hogged CPU");
+	struct team *team = team_start(b, hog_work);
+	long before, after;
+
+	team->shared = get_memory(test, HOG_OBJECTS * sizeof(struct rcu_object *));
+	team->fifo = true;
+	team_add(team, cpumask_last(cpu_online_mask));
+	bench_cache(b, HOG_SIZE, 0);
+	before = si_mem_available();
+	run_as_if_untested(b, team_run, team);
+	schedule_timeout_uninterruptible(HOG_SECONDS * HZ);
+	after = si_mem_available();
+	report_value(b, ", still held", 0,
+		     (u64)max(before - after, 0L) << (PAGE_SHIFT - 10), "KiB");
+}
+
 static struct kunit_case slab_bench_cases[] = {
 	KUNIT_CASE_PARAM(one_thread, one_thread_gen_params),
 	KUNIT_CASE_PARAM(bulk, bulk_gen_params),
@@ -1123,6 +1474,9 @@ static struct kunit_case slab_bench_cases[] = {
 	KUNIT_CASE_PARAM(pairs, pair_gen_params),
 	KUNIT_CASE_PARAM(all_cpus, all_cpus_gen_params),
 	KUNIT_CASE(remote),
+	KUNIT_CASE_PARAM(destroy, destroy_gen_params),
+	KUNIT_CASE_PARAM(flood, flood_gen_params),
+	KUNIT_CASE(hog),
 	{}
 };
 

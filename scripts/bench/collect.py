@@ -9,7 +9,8 @@ A file in raw is named ROUND.MACHINE.KERNEL.PART and has lines "slab_bench: {...
 lib/tests/slab_bench_kunit.c, and KTAP; those of ublk_null.sh --figures are bare
 JSON. meta has lines "key<tab>value", with dots in the key for what is in what.
 
-The figure of a kernel is the time per object: the median of the guests' medians.
+The figure of a kernel is the time per object, or a value that has its own unit: the
+median of the guests' medians.
 Its spread is the distance of the highest and the lowest of the guests' medians; where
 there was one guest, that of the quartiles of its rounds; relative to the figure.
 """
@@ -25,6 +26,8 @@ KTAP = re.compile(r"^(?:\[ *[0-9.]+\] )?( *)(ok|not ok) \d+ ?-? ?(.*?)(?: # SKIP
 SUBTEST = re.compile(r"# Subtest: (\S+)")
 HOW = re.compile(r"booting \S+: (.*), under (.*)$")
 IGNORED = re.compile(r"group \S+ is not chosen")
+# These are not run by the suite, whose verdict is the last line.
+SCRIPTS = (["ublk"], ["syscalls"], ["processes"], ["hotplug"], ["rcuscale"])
 # Configuration symbols that may make one kernel faster than another.
 MATTERS = re.compile(
     r"^CONFIG_(SL[AU]B|PREEMPT|JUMP_LABEL|NUMA|NODES_|NR_CPUS|SMP|MEMCG|OBJCG|HZ|NO_HZ|RCU|TREE_RCU|TASKS_RCU|"
@@ -54,7 +57,12 @@ def result_of(text):
         if not isinstance(result.get(key), str) or not result[key]:
             raise Bad(f"no {key}")
     number(result, "round", 0)
-    if "iops" in result:
+    if "unit" in result:
+        number(result, "value", 0)
+        number(result, "objects", 1)
+        if not isinstance(result["unit"], str) or not result["unit"]:
+            raise Bad(f"unit is {result['unit']!r}")
+    elif "iops" in result:
         number(result, "iops", 1)
     else:
         number(result, "objects", 1)
@@ -103,7 +111,7 @@ def check(path, groups, rounds):
     _, results, skipped, failed, ended = parse(path)
     if failed:
         raise Bad("these failed: " + ", ".join(dict.fromkeys(failed)))
-    if not ended and groups not in (["ublk"], ["syscalls"], ["processes"]):
+    if not ended and groups not in SCRIPTS:
         raise Bad("the benchmarks did not run to their end")
     seen = {}
     for r in results:
@@ -123,7 +131,9 @@ def check(path, groups, rounds):
 # --- results.json ----------------------------------------------------------
 
 def value(result, part=""):
-    """Nanoseconds per object."""
+    """Nanoseconds per object, or what has a unit of its own as it is."""
+    if "unit" in result:
+        return result["value"]
     if "iops" in result:
         return 1e9 / result["iops"]
     return result[part + "ns"] / result["objects"]
@@ -152,6 +162,8 @@ def kernel_figures(boots):
     everything = [r for boot in boots for r in boot]
     figure, spread = summary(boots)
     out = {"ns_per_object": figure, "spread": spread}
+    if "unit" in everything[0]:
+        out["unit"] = everything[0]["unit"]
     if "iops" in everything[0]:
         out["iops"] = 1e9 / figure
     for part in ("alloc_", "free_"):
@@ -160,7 +172,8 @@ def kernel_figures(boots):
     counters = sorted({c for r in everything for c in r["counters"]})
     medians = {c: statistics.median(per_million(r, c) for r in everything) for c in counters}
     out["counters_per_million"] = {c: round(m, 1) for c, m in medians.items() if m}
-    keys = [k for k in ("objects", "ns", "alloc_ns", "free_ns", "iops") if k in everything[0]]
+    keys = [k for k in ("objects", "ns", "alloc_ns", "free_ns", "iops", "value")
+            if k in everything[0]]
     out["rounds"] = {k: [[r.get(k) for r in boot] for boot in boots] for k in keys}
     out["rounds"]["counters"] = {
         c: [[r["counters"].get(c, 0) for r in boot] for boot in boots] for c in counters}

@@ -25,7 +25,16 @@ GROUPS = {
     "all_cpus": "each CPU allocates and frees batches",
     "remote": "each CPU frees what any CPU allocated",
     "ublk": "fio on a ublk null target",
+    "admin": "all caches are shrunk or read after all CPUs have used them, or caches are "
+             "destroyed; an object is a cache that is destroyed, else the whole",
+    "hotplug": "a CPU goes offline and online after all CPUs have used the caches",
+    "rcuscale": "the kernel's own benchmark of kfree_rcu(), 256 bytes",
+    "flood": "objects are given to kfree_rcu() in a loop, until the last one is freed",
+    "hog": "a task of the FIFO class keeps the CPU on which kfree_rcu() was called, with "
+           "PREEMPT_RT, 15 seconds long",
 }
+# Where waiting is part of what is measured, and counts in instructions, too.
+SCENES = ("admin", "hotplug", "rcuscale", "flood", "hog")
 # Less than this counts as equal, even where the spread is zero.
 EQUAL = 0.0005
 NO_FIGURE = "-"
@@ -57,6 +66,12 @@ def counts_instructions(data, machine):
 
 def figure(case, kernel, key="ns_per_object"):
     return case["kernels"].get(kernel, {}).get(key)
+
+
+def title_of(case):
+    """The name of a case, and what its figures are where it is not time."""
+    units = {v["unit"] for v in case["kernels"].values() if "unit" in v}
+    return case["case"] + "".join(f" [{u}]" for u in sorted(units))
 
 
 def ratio(case, a, b):
@@ -133,7 +148,7 @@ def times(cases, kernels, exact):
     iops = any(figure(c, k, "iops") for c in cases for k in kernels)
     rows = []
     for c in cases:
-        row = [c["case"]] + [show(figure(c, k, "iops" if iops else "ns_per_object")) for k in kernels]
+        row = [title_of(c)] + [show(figure(c, k, "iops" if iops else "ns_per_object")) for k in kernels]
         row += [show_ratio(ratio(c, a, b)) + mark(c, a, b) for a, b in compared(kernels)]
         rows.append(row + [show_spread(spread(c, *kernels))])
         for part in ("alloc", "free"):
@@ -141,7 +156,7 @@ def times(cases, kernels, exact):
             if any(v is not None for v in values):
                 rows.append([f"  of this, {part}"] + [show(v) for v in values] +
                             [""] * (len(compared(kernels)) + 1))
-    if len(cases) > 1 and exact and compared(kernels):
+    if len(cases) > 1 and exact and compared(kernels) and cases[0]["group"] not in SCENES:
         rows.append(mean_row(cases, kernels))
     head = ["case"] + kernels + [f"{a}/{b}" for a, b in compared(kernels)] + ["spread"]
     return table(head, rows)
@@ -151,6 +166,10 @@ def unit(data, machine, cases):
     if any(figure(c, k, "iops") for c in cases for k in c["kernels"]):
         unit_of_time = ", each of a billion instructions" if counts_instructions(data, machine) else ""
         return f"operations per second{unit_of_time}; the ratios are those of the time per operation"
+    if cases[0]["group"] in SCENES:
+        clock = ", by a clock that an instruction of any CPU advances by one, and waiting by itself" \
+            if counts_instructions(data, machine) else ""
+        return f"ns per object{clock}; what is not time has its unit beside it"
     return "instructions per object" if counts_instructions(data, machine) else "ns per object"
 
 
@@ -166,7 +185,7 @@ def verdicts(data):
                    + (":" if late and b == "base" else "."))
         if b == "base":
             late.sort(key=lambda c: -ratio(c, "ours", b))
-            out += [f"- {title(data, c['group'], c['machine'])}: {c['case']}, "
+            out += [f"- {title(data, c['group'], c['machine'])}: {title_of(c)}, "
                     f"{show_ratio(ratio(c, 'ours', b))} (spread {show_spread(spread(c, 'ours', b))})"
                     for c in late]
     return out
@@ -214,7 +233,9 @@ def results_md(data):
     out += [f"- host: {host['cpu']}, {host['cpus']} CPUs, Linux {host['kernel']}, load {host['load']};"
             f" {data['qemu']}", "",
             f"{data['guests']} guests of each kernel and machine, {data['rounds_per_guest']} rounds in a"
-            f" guest, {data['ublk_rounds_per_guest']} of ublk. A figure is the median of the guests'",
+            f" guest, {data['ublk_rounds_per_guest']} of ublk, {data['scenes_rounds_per_guest']} of"
+            f" admin, rcuscale and flood, {data['hotplug_rounds_per_guest']} of hotplug, one of hog."
+            " A figure is the median of the guests'",
             "medians; its spread the distance of the highest and the lowest of these (where there was",
             "one guest, of the quartiles of its rounds). The table shows the largest spread of the kernels. A ratio below 1 means",
             "faster; `!` marks where ours is behind base by more than the spread, `?` a difference that",
@@ -299,7 +320,7 @@ def chart(data, group, machine, cases):
     for c, ratios in rows:
         base = figure(c, "base", "iops" if iops else "ns_per_object")
         middle = y + len(kernels) * BAR / 2 + 4
-        out.append(text(LEFT - 8, middle, f"{c['case']}  ({show(base)})", 'text-anchor="end"'))
+        out.append(text(LEFT - 8, middle, f"{title_of(c)}  ({show(base)})", 'text-anchor="end"'))
         for k, r in ratios:
             if r is not None:
                 half = r * (figure(c, k, "spread") or 0) / 2

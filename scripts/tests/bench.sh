@@ -73,6 +73,19 @@ ublk() {
 ublk 1000 2000 >"$RAW"
 ok "check: the selftest counts from 1, and has no verdict" judge ublk 2
 
+figures() {
+	printf '{"group":"rcuscale","case":"1 thread","round":%d,"objects":1000,"ns":500000}\n' 0 1
+	printf '{"group":"rcuscale","case":"1 thread, footprint","round":%d,"objects":1,"value":%d,"unit":"MB"}\n' 0 "$1" 1 "$1"
+}
+figures 0 >"$RAW"
+ok "check: what is not time, and of a script" judge rcuscale 2
+figures -1 >"$RAW"
+refused "check: less than nothing" 'is not a result \(value is -1\)' judge rcuscale 2
+figures 1 | sed 's/"MB"/""/' >"$RAW"
+refused "check: a value of nothing" "is not a result \(unit is ''\)" judge rcuscale 2
+figures 1 | sed 's/rcuscale/flood/' >"$RAW"
+refused "check: a suite ends with its verdict" 'did not run to their end' judge flood 2
+
 # --- figures -------------------------------------------------------------
 
 D=$DIR/figures
@@ -81,7 +94,7 @@ mkdir -p "$D/raw" "$D/configs"
 for k in base ours peer; do
 	printf 'kernels.%s.version\t6.12\nkernels.%s.what\tmade up\n' $k $k
 done >"$D/meta"
-printf '%s\t%s\n' date 2026-11-21 command 'make bench' guests 2 rounds_per_guest 3 ublk_rounds_per_guest 2 qemu QEMU host.cpu CPU \
+printf '%s\t%s\n' date 2026-11-21 command 'make bench' guests 2 rounds_per_guest 3 ublk_rounds_per_guest 2 scenes_rounds_per_guest 3 hotplug_rounds_per_guest 3 qemu QEMU host.cpu CPU \
 	host.cpus 2 host.kernel Linux host.load 0 >>"$D/meta"
 printf 'CONFIG_%s\n' SLUB=y SLUB_CPU_PARTIAL=y USB=y >"$D/configs/bench.base"
 printf 'CONFIG_%s\n' SLUB=y >"$D/configs/bench.ours"
@@ -102,6 +115,12 @@ guest() {
 { results bulk size=64 51000 51000 51000; } | guest 0 peer
 ublk 10000 10000 >"$D/raw/0.4cpu.base.ublk"
 ublk 20000 20000 >"$D/raw/0.4cpu.ours.ublk"
+for k in base ours; do
+	{
+		echo '[ 0:00] booting bench: 4 CPUs, under TCG (to count instructions)'
+		if [ $k = base ]; then figures 40; else figures 60; fi
+	} >"$D/raw/0.4cpu-counted.$k.rcuscale"
+done
 
 write() { collect write "$D" && python3 -B "$REPORT" "$D"; }
 ok "write: results and tables" write
@@ -131,7 +150,10 @@ table_has() { grep -qE "$1" "$DIR/tables" || { cat "$DIR/tables" && false; }; }
 ok "report: within the spread is not behind" table_has '^\| size=64 .*\| +1\.010 \? \|'
 ok "report: beyond it is" table_has '^\| size=128 .*\| +1\.100 ! \|'
 ok "report: a kernel without the case" table_has '^\| size=128 .*\| +- \|'
-ok "report: how many are behind" table_has 'behind base by more than the spread in 1 of 4 cases:'
+ok "report: what is not time has its unit" \
+	table_has '^\| 1 thread, footprint \[MB\] \| +40\.0 \| +60\.0 \| +- \| +1\.500 ! \|'
+ok "report: waiting is no instruction" table_has 'In ns per object, by a clock that'
+ok "report: how many are behind" table_has 'behind base by more than the spread in 2 of 6 cases:'
 ok "report: and which" table_has '^- bulk: size=128, 1\.100 '
 ok "report: instructions are called so" table_has 'In instructions per object'
 ok "report: IOPS are shown as they are, the ratio is that of time" \
@@ -191,7 +213,7 @@ stub() {
 		echo CONFIG_SLUB=y >"$2/obj/${@: -1}/.config"
 		echo >"$2/obj/${@: -1}/lib/tests/slab_bench_kunit.ko"
 		echo "kernel ${2##*/} ${@:3}" >>'"$CALLS"
-	stub guest.sh 'echo "$TOPOLOGY $*" | sed "s,/[^ ]*/,,g" >>'"$CALLS"'
+	stub guest.sh 'echo "${CPUS:-$TOPOLOGY}${APPEND:+ $APPEND} $*" | sed "s,/[^ ]*/,,g" >>'"$CALLS"'
 		[ ! -s '"$DIR/crashes"' ] || {
 			sed -i 1d '"$DIR/crashes"'
 			[ -s '"$DIR/crashes"' ] || echo "error: QEMU died" >&2
@@ -239,6 +261,20 @@ ok "bench: changes no results then" same
 good 103 104 | grep -v '"round":0' >"$RAW"
 refused "bench: figures that are not complete" 'base on 1cpu: bulk, size=64: rounds' whole
 ok "bench: nor then" same
+
+figures 40 | sed 's/"round":1/"round":2/; p; s/"round":2/"round":1/' | sort -u >"$RAW"
+scenes() {
+	: >"$CALLS"
+	ROUNDS=1 BENCH=$1 RESULTS=$DIR/results bench
+}
+ok "bench: a scene" scenes rcuscale
+guests() { [ "$(grep -c bench-0- "$CALLS")" -eq 4 ] && grep -q "^$1 .* -a icount bench bash .*rcuscale.sh" "$CALLS"; }
+ok "bench: on 4 CPUs" guests 4cpu
+ok "bench: and on 8" guests 8
+{ ktap_begin; printf 'slab_bench: %s\n' '{"group":"hog","case":"x","round":0,"objects":1,"value":5,"unit":"KiB"}'; ktap_end; } >"$RAW"
+ok "bench: the hog" scenes hog
+hogged() { grep -q '^4cpu  nohz_full=3 rcu_nocbs=3 .* -a single bench-rt bash ' "$CALLS"; }
+ok "bench: has a CPU without a tick, and PREEMPT_RT" hogged
 
 # --- in real time --------------------------------------------------------
 

@@ -25,7 +25,15 @@ APPEND=rootfstype=none refused "guest: no root" 'the guest panicked: VFS: Unable
 refused "guest: a hang" 'the guest hung: no end within 15 s' guest -t 15 guest 'sleep 1000'
 refused "guest: a splat" 'the guest.s log has a splat' guest guest \
 	'echo "<4>WARNING: CPU: 0 PID: 1 at mm/slub.c:1 made_up" >/dev/kmsg'
-refused "guest: an early power off" 'ended before its command did' guest guest 'poweroff -f; sleep 60'
+user_space() {
+	guest guest 'echo "<4>virtme-ng-init: WARNING: failed to run: made up" >/dev/kmsg
+		echo "<4>daemon[7]: BUG: made up" >/dev/kmsg
+		echo "WARNING: made up, Kernel panic" >/dev/console'
+}
+ok "guest: no splat: what user space writes to the console" user_space
+# not by poweroff, which a minimal system has not
+refused "guest: an early power off" 'ended before its command did' guest guest \
+	'echo o >/proc/sysrq-trigger; sleep 60'
 TOPOLOGY=ring refused "guest: an unknown topology" 'no topology .ring' guest guest
 CPUS=many refused "guest: a CPUS= that is no number" 'CPUS=many is not a number' guest guest
 refused "guest: a kernel that is not built" 'there is no other kernel, run: make kernel' guest other

@@ -26,6 +26,16 @@ mails() {
 }
 ok "series: mails with new files, and a cover letter" mails
 
+# A machine where git knows no name: the cover letter is by the author of the series.
+nameless() {
+	lgit config --unset user.name && lgit config --unset user.email &&
+	lgit config user.useConfigOnly true &&
+	env -u GIT_AUTHOR_NAME -u GIT_AUTHOR_EMAIL -u GIT_COMMITTER_NAME -u GIT_COMMITTER_EMAIL \
+		"$REPO/scripts/series.sh" &&
+	grep -qx 'From: A <a@example.org>' "${LINUX%/linux}/series/0000-cover-letter.txt"
+}
+ok "series: by a git that knows no name" nameless
+
 by_hand() {
 	git clone -q -b base "$LINUX" "$DIR/plain" &&
 	git -C "$DIR/plain" config user.name A && git -C "$DIR/plain" config user.email a@example.org &&

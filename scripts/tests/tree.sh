@@ -18,6 +18,29 @@ two_commits() {
 }
 ok "tree: the series is commits on base" two_commits
 
+rm -rf "$LINUX"
+steps() {
+	lay >"$DIR/said" && sed -n 's,.*importing: ,,p' "$DIR/said" >"$DIR/steps" && cat "$DIR/said" &&
+	[ "$(cat "$DIR/steps")" = $'1/3 unpacking\n2/3 storing them in git\n3/3 committing' ]
+}
+ok "tree: the steps of the import are shown" steps
+# As an import that takes long would: once a tenth of a second, here.
+ticks() {
+	(
+		# shellcheck source=scripts/lib.sh
+		. "$REPO/scripts/lib.sh"
+		progress 0.1 echo "at 7 of 9"
+		sleep 1
+		progress_end
+		echo ended
+		sleep 0.5
+	) >"$DIR/ticks"
+	cat "$DIR/ticks"
+	[ "$(grep -cE '^\[ *[0-9]+:[0-9]{2}\] at 7 of 9$' "$DIR/ticks")" -ge 2 ] &&
+	[ "$(tail -n 1 "$DIR/ticks")" = ended ]
+}
+ok "tree: and how far they are, until they end" ticks
+
 same_again() {
 	local before
 

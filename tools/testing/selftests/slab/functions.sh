@@ -41,6 +41,18 @@ verdict() {
 	fi
 }
 
+# with TOOL NAME COMMAND...: a test that needs a program that not every machine has.
+with() {
+	local tool=$1
+
+	shift
+	if command -v "$tool" >/dev/null; then
+		verdict "$@"
+	else
+		skip "$1" "no $tool"
+	fi
+}
+
 need_root() {
 	[ "$(id -u)" -eq 0 ] || skip_all "needs root"
 }
@@ -100,4 +112,47 @@ expand() {
 			EXPANDED+=("$i")
 		done
 	done
+}
+
+# make_cgroup NAME FILE: a cgroup of version 2 with a memory controller that has FILE,
+# in CGROUP; its root in CGROUP_ROOT. Where version 2 is mounted, it is used as it is; if
+# it is not, it is for this test, at a place of its own: what is at /sys/fs/cgroup may
+# be version 1, for others. Fails, with WHY: with version 1 the controller is there.
+make_cgroup() {
+	local type dir fields
+
+	CGROUP='' CGROUP_ROOT='' CGROUP_MOUNTED='' CGROUP_ENABLED='' WHY="no cgroup v2"
+	while read -r _ dir type _; do
+		[ "$type" != cgroup2 ] || CGROUP_ROOT=$dir
+	done </proc/self/mounts
+	if [ -z "$CGROUP_ROOT" ]; then
+		CGROUP_ROOT=$(mktemp -d) || return
+		if ! mount -t cgroup2 none "$CGROUP_ROOT" 2>/dev/null; then
+			rmdir "$CGROUP_ROOT"
+			CGROUP_ROOT=
+			return 1
+		fi
+		CGROUP_MOUNTED=1
+	fi
+	WHY="no memory controller in cgroup v2"
+	read -r -a fields <"$CGROUP_ROOT/cgroup.controllers" || return
+	[[ " ${fields[*]} " = *" memory "* ]] || return
+	read -r -a fields <"$CGROUP_ROOT/cgroup.subtree_control"
+	if [[ " ${fields[*]} " != *" memory "* ]]; then
+		WHY="the memory controller cannot be enabled"
+		echo +memory >"$CGROUP_ROOT/cgroup.subtree_control" || return
+		CGROUP_ENABLED=1
+	fi
+	WHY="no $2 in a memory cgroup"
+	mkdir "$CGROUP_ROOT/$1.$$" 2>/dev/null || return
+	CGROUP=$CGROUP_ROOT/$1.$$
+	[ -e "$CGROUP/$2" ]
+}
+
+# All is as it was before make_cgroup().
+remove_cgroup() {
+	[ -z "${CGROUP:-}" ] || rmdir "$CGROUP"
+	[ -z "${CGROUP_ENABLED:-}" ] || echo -memory >"$CGROUP_ROOT/cgroup.subtree_control"
+	[ -z "${CGROUP_MOUNTED:-}" ] || { umount "$CGROUP_ROOT" && rmdir "$CGROUP_ROOT"; }
+	CGROUP='' CGROUP_ENABLED='' CGROUP_MOUNTED=''
 }

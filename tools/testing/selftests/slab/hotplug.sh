@@ -1,11 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# A CPU that stops on its way offline, right before the allocator cleans up after it
-# (hotplug/target in sysfs, CONFIG_CPU_HOTPLUG_STATE_CONTROL): what is in its sheaves
-# can be counted, shrunk, and destroyed with the cache, kfree_rcu() included.
+# A CPU that stops on its way offline (hotplug/target in sysfs,
+# CONFIG_CPU_HOTPLUG_STATE_CONTROL): what is in its sheaves can be counted, shrunk, and
+# destroyed with the cache, kfree_rcu() included. It stops at two places:
+#
+#   dead    right before the allocator cleans up after it
+#   parked  where it is online, but has no workers any more: what is queued there is
+#           run by another CPU, and nothing must be queued again and again until it is
+#           run by this one
 
 . "$(dirname "$0")/functions.sh"
+# shellcheck source=/dev/null
+. "$DIR/trace.sh"
 
 MODULE=test_slab_rcu
 CACHE=test_slab_unload
@@ -13,24 +20,29 @@ CPUS=/sys/devices/system/cpu
 OBJECTS=100			# freed on each CPU, more than fill a sheaf
 CPU=
 STATE=				# to stop at
+WATCH=3				# seconds
 
 cleanup() {
 	[ -z "$CPU" ] || all_the_way || all_the_way || msg "CPU $CPU is not online again"
 	[ ! -d "/sys/module/$MODULE" ] || rmmod "$MODULE"
+	trace_end
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-# The last state before the clean-up, and the last of all, which is online. From others
-# a CPU may not come back: RCU sets up before some of them what it needs.
+# The last state before the clean-up, DEAD, that before workqueues look after the CPU
+# when it comes up, PARKED, and the last of all, which is online. From others a CPU may
+# not come back: RCU sets up before some of them what it needs.
 find_states() {
 	local number name last=
 
+	DEAD='' PARKED=''
 	while IFS=': ' read -r number name; do
-		[ "$last" != slub:dead ] || STATE=$number
+		[ "$last" != slub:dead ] || DEAD=$number
+		[ "$name" != workqueue:online ] || PARKED=$ONLINE
 		ONLINE=$number last=$name
 	done <"$CPUS/hotplug/states"
-	[ -n "$STATE" ]
+	[ -n "$DEAD" ]
 }
 
 # cpu*/online does not tell: it is about what was written there.
@@ -41,13 +53,18 @@ is_at() {
 	[ "$state" -eq "$2" ]
 }
 
-# The last of those that can go offline, as a number.
+# The last of those that can go offline, as a number. Nobody disturbs an isolated one:
+# that is another test.
 find_cpu() {
-	local file
+	local file list
+
+	read -r list <"$CPUS/isolated"
+	expand "$list"
 
 	for file in "$CPUS"/cpu[0-9]*/online; do
 		[ -w "$file" ] || continue
 		file=${file%/online}
+		[[ " ${EXPANDED[*]} " != *" ${file#"$CPUS"/cpu} "* ]] || continue
 		! is_at "${file#"$CPUS"/cpu}" "$ONLINE" || CPU=${file#"$CPUS"/cpu}
 	done
 	[ -n "$CPU" ]
@@ -71,7 +88,7 @@ sees() {
 
 # So that there is something in the sheaves of the CPU, all kinds of them.
 load_and_stop() {
-	insmod "$KO" objects=$OBJECTS || return
+	insmod "$KO" objects=$OBJECTS isolated=0 || return
 	parse_counter "$SLAB/$CACHE/free_rcu_sheaf"
 	[ "${COUNTER[C$CPU]:-0}" -eq $OBJECTS ] && stop && return
 	msg "$CACHE/free_rcu_sheaf is ${COUNTER[C$CPU]:-0} for CPU $CPU, expected $OBJECTS"
@@ -92,15 +109,6 @@ unload() {
 	return 1
 }
 
-# All objects are free, so what is left is in sheaves.
-shrinks() {
-	local ok=
-
-	load_and_stop && echo 1 >"$SLAB/$CACHE/shrink" &&
-		sees sheaf_objects 0 && sees objects 0 && sees slabs 0 && ok=1
-	all_the_way && unload && [ -n "$ok" ]
-}
-
 # Once what waited for a grace period is freed, which is soon after it has waited for
 # 5 s, whatever is not in a sheaf of an online CPU, or a barn, is in one of the dead CPU.
 all_counted() {
@@ -115,6 +123,16 @@ all_counted() {
 	done
 	msg "$CACHE/sheaf_objects is $VALUE, expected $all"
 	return 1
+}
+
+# Once all objects are free, so that what is left is in sheaves: shrinking does not wait
+# for a grace period.
+shrinks() {
+	local ok=
+
+	load_and_stop && all_counted && echo 1 >"$SLAB/$CACHE/shrink" &&
+		sees sheaf_objects 0 && sees objects 0 && sees slabs 0 && ok=1
+	all_the_way && unload && [ -n "$ok" ]
 }
 
 counts() {
@@ -140,6 +158,41 @@ comes_back() {
 	all_the_way && unload && [ -n "$ok" ]
 }
 
+# How often work is queued that is the allocator's: some may be for whatever the test
+# itself frees, but none each jiffy.
+idle() {
+	local ok='' lines
+
+	if load_and_stop && trace_on && sleep $WATCH && trace_off && trace_complete; then
+		lines=$(trace_ours | grep -c workqueue_queue_work)
+		msg "$lines work items in $WATCH s"
+		[ "$lines" -gt $((2 * WATCH)) ] || ok=1
+	fi
+	all_the_way && unload && [ -n "$ok" ]
+}
+
+# What the tracing sees, it sees of the module when it is loaded, too.
+try_idle() {
+	if trace_begin; then
+		verdict "$1: no work is queued again and again" idle
+	else
+		skip "$1: no work is queued again and again" "$WHY"
+	fi
+	trace_end
+}
+
+all_at() {
+	local name=$1
+
+	STATE=$2
+	msg "CPU $CPU stops at $STATE of $CPUS/hotplug/states"
+	verdict "$name: objects in the sheaves of the CPU are counted" counts
+	verdict "$name: shrink takes them" shrinks
+	verdict "$name: the cache goes with its module" goes_with_module
+	verdict "$name: the CPU comes back, and the cache goes with its module" comes_back
+	try_idle "$name"
+}
+
 # -------------------------------------------------------------------------
 
 ktap_print_header
@@ -153,15 +206,14 @@ total kmalloc-64 sheaf_capacity
 [ "${VALUE:-0}" -gt 0 ] || skip_all "no sheaves"
 find_states || skip_all "no slub:dead, or nothing after it, in $CPUS/hotplug/states"
 find_cpu || skip_all "no CPU can go offline"
-if ! ERROR=$(stop 2>&1); then
-	[[ $ERROR != *"Invalid argument" ]] || skip_all "needs CONFIG_CPU_HOTPLUG_STATE_CONTROL"
-	ktap_exit_fail_msg "CPU $CPU does not stop at state $STATE: $ERROR"
-fi
-all_the_way || ktap_exit_fail_msg "CPU $CPU does not come back from state $STATE"
-ktap_set_plan 4
-msg "CPU $CPU stops at $STATE of $CPUS/hotplug/states"
-verdict "objects in the sheaves of a dead CPU are counted" counts
-verdict "shrink takes them" shrinks
-verdict "the cache goes with its module" goes_with_module
-verdict "the CPU comes back, and the cache goes with its module" comes_back
+for STATE in $DEAD $PARKED; do
+	if ! ERROR=$(stop 2>&1); then
+		[[ $ERROR != *"Invalid argument" ]] || skip_all "needs CONFIG_CPU_HOTPLUG_STATE_CONTROL"
+		ktap_exit_fail_msg "CPU $CPU does not stop at state $STATE: $ERROR"
+	fi
+	all_the_way || ktap_exit_fail_msg "CPU $CPU does not come back from state $STATE"
+done
+ktap_set_plan $((PARKED ? 10 : 5))
+all_at dead "$DEAD"
+[ -z "$PARKED" ] || all_at parked "$PARKED"
 ktap_finished

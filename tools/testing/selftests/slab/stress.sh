@@ -31,8 +31,6 @@ WRONG+='|Objects remaining|still has objects|possible (circular|recursive)|suspi
 WRONG+='|general protection fault|unable to handle|list_(add|del) corruption|soft lockup'
 WRONG+='|cannot create duplicate|test_slab_load: FAILED|SLUB: no memory'
 
-CGROUP=/sys/fs/cgroup/slab_stress.$$
-
 # Threads that look after something end when this file goes away.
 cleanup() {
 	[ -z "$TMP" ] || rm -f "$TMP/go"
@@ -44,8 +42,7 @@ cleanup() {
 		umount "$TMP/files" 2>/dev/null
 		rm -rf "$TMP"
 	fi
-	[ ! -d "$CGROUP" ] || rmdir "$CGROUP"
-	[ -z "${MOUNTED_CGROUP:-}" ] || umount /sys/fs/cgroup
+	remove_cgroup
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
@@ -73,14 +70,9 @@ all_online() {
 
 online_list() { cat /sys/devices/system/cpu/online; }
 
-# Cgroup v2, with a limit that is not deadly: reclaim never ends in an OOM kill.
-make_cgroup() {
-	if [ ! -e /sys/fs/cgroup/cgroup.controllers ]; then
-		mount -t cgroup2 none /sys/fs/cgroup 2>/dev/null || return
-		MOUNTED_CGROUP=1
-	fi
-	echo +memory >/sys/fs/cgroup/cgroup.subtree_control 2>/dev/null
-	mkdir "$CGROUP" && [ -e "$CGROUP/memory.high" ] && echo 4M >"$CGROUP/memory.high"
+# With a limit that is not deadly: reclaim never ends in an OOM kill.
+limit_files() {
+	make_cgroup slab_stress memory.high && echo 4M >"$CGROUP/memory.high"
 }
 
 # --- who does what -------------------------------------------------------
@@ -159,7 +151,7 @@ make_files() {
 	local i
 
 	RANDOM=$((SEED + 4))
-	! [ -e "$CGROUP/cgroup.procs" ] || echo $BASHPID >"$CGROUP/cgroup.procs"
+	[ -z "$CGROUP" ] || echo $BASHPID >"$CGROUP/cgroup.procs"
 	while going; do
 		for ((i = 0; i < 500; i++)); do
 			: >"$TMP/files/$((RANDOM % 2000))"
@@ -168,7 +160,7 @@ make_files() {
 		rm -f "$TMP"/files/*[0-4]
 		count files
 	done 2>/dev/null
-	! [ -e "$CGROUP/cgroup.procs" ] || echo $BASHPID >/sys/fs/cgroup/cgroup.procs
+	[ -z "$CGROUP" ] || echo $BASHPID >"$CGROUP_ROOT/cgroup.procs"
 }
 
 # drop_caches WHAT: without a line in the log, which is what the 4 does.
@@ -311,7 +303,7 @@ mount -t tmpfs -o size=75% none "$TMP/files" || skip_all "cannot mount a tmpfs"
 find_cpus
 ktap_set_plan 7
 msg "seed $SEED, $SECS s"
-make_cgroup || msg "no memory cgroup: files are created without"
+limit_files || msg "$WHY: files are created without a limit"
 RANDOM=$SEED
 ONLINE=$(online_list)
 MARK="slab_stress begins $SEED.$$"

@@ -33,6 +33,8 @@
 # instruction, a count may be lost, and the exact ones may be off by that.
 
 . "$(dirname "$0")/functions.sh"
+# shellcheck source=/dev/null
+. "$DIR/trace.sh"
 
 PAUSES=5
 TMP=
@@ -57,6 +59,7 @@ PLAIN="sheaf_capacity sheaf_objects $REMOVED"
 cleanup() {
 	[ ! -d "/sys/module/$MODULE" ] || rmmod "$MODULE"
 	[ -z "$TMP" ] || rm -rf "$TMP"
+	trace_end
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
@@ -312,6 +315,30 @@ between_loads() {
 	done
 }
 
+# Whoever looks, disturbs nobody: no work item is queued, and no IPI sent, by a process
+# that reads a file here. Shrinking visits CPUs: that shows that it would be seen.
+READS='(slab_attr|kernfs_seq|sysfs_kf_seq)_show'
+WRITES='slab_attr_store|sysfs_kf_write|kernfs_fop_write'
+check_reading() {
+	local dir lines
+
+	trace_on
+	for dir in "$SLAB"/*; do
+		[ -L "$dir" ] || cat "$dir"/* >/dev/null || bad "$dir: not all files can be read"
+	done
+	trace_off
+	trace_complete || bad "void"
+	lines=$(ALLOCATOR=$READS trace_ours)
+	[ -z "$lines" ] || while read -r line; do
+		bad "reading all files: $line"
+	done <<<"$lines"
+	trace_on
+	echo 1 >"$SLAB/$1/shrink"
+	trace_off
+	lines=$(ALLOCATOR=$WRITES trace_ours)
+	[ -n "$lines" ] || [ -z "$SMP" ] || bad "void: shrinking visits no CPU"
+}
+
 # --- writing -------------------------------------------------------------
 
 # write_file FILE TEXT: the error, as bash puts it, in VALUE; empty for success.
@@ -437,12 +464,12 @@ if [ "$SLAB" != /sys/kernel/slab ]; then
 	ktap_finished
 fi
 need_module
-ktap_set_plan 9
+ktap_set_plan 10
 
 check_all_caches
 judged "all caches: files exist, parse, and add up"
 
-insmod "$KO" run=1 seed=$RANDOM || ktap_exit_fail_msg "cannot load $KO"
+insmod "$KO" run=1 seed=$RANDOM isolated=0 || ktap_exit_fail_msg "cannot load $KO"
 find_limits
 CACHES=()
 read_held
@@ -464,6 +491,14 @@ judged "after the load: counters agree with what is allocated"
 between_loads
 judged "each time that the load pauses: they still do"
 
+name="reading all files queues no work item and sends no IPI"
+if trace_begin; then
+	check_reading "${CACHES[0]}"
+	judged "$name"
+else
+	skip "$name" "$WHY"
+fi
+trace_end
 for_caches check_refusals
 judged "what makes no sense is refused, and changes nothing"
 for_caches check_accepted

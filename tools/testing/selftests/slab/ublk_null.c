@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,15 @@
 #define MAX_IO_BYTES	(64U << 10)
 #define SECTOR_SHIFT	9
 
+/* What is to fail, so that it can be seen what comes of it. */
+enum fault {
+	FAULT_NONE,
+	FAULT_FETCH,
+	FAULT_RING,
+};
+
 struct options {
+	enum fault fault;
 	unsigned int queues;
 	unsigned int depth;
 	unsigned int nr_cpus;
@@ -49,6 +58,7 @@ struct ctrl {
 struct queue {
 	unsigned int id;
 	unsigned int depth;
+	enum fault fault;
 	int cpu;			/* or -1 */
 	int cdev;
 	struct io_uring ring;
@@ -60,6 +70,7 @@ struct queue {
 };
 
 static struct queue queues[MAX_QUEUES];
+static atomic_bool started;
 
 #define complain(fmt, ...) \
 	fprintf(stderr, "ublk_null: " fmt "\n", ##__VA_ARGS__)
@@ -330,8 +341,11 @@ static void handle_request(struct queue *q, unsigned int tag)
 	queue_cmd(q, UBLK_U_IO_COMMIT_AND_FETCH_REQ, tag, bytes);
 }
 
-/* Until the device is stopped: then each tag's command ends with an error. */
-static void serve(struct queue *q)
+/*
+ * Until the device is stopped: then each tag's command ends with ABORT. Whatever else
+ * is not a request is an error.
+ */
+static int serve(struct queue *q)
 {
 	unsigned int fetching = q->depth;
 
@@ -340,18 +354,27 @@ static void serve(struct queue *q)
 		unsigned int head, nr = 0;
 		int err;
 
+		/*
+		 * As if it were closed. If it were, the commands would be cancelled
+		 * by a kernel thread, of which ublk_drv warns.
+		 */
+		if (q->fault == FAULT_RING && atomic_load(&started))
+			q->ring.enter_ring_fd = -1;
 		err = io_uring_submit_and_wait(&q->ring, 1);
 		if (err < 0 && err != -EINTR)
-			break;
+			return err;
 		io_uring_for_each_cqe(&q->ring, head, cqe) {
 			if (cqe->res == UBLK_IO_RES_OK)
 				handle_request(q, cqe->user_data);
-			else
+			else if (cqe->res == UBLK_IO_RES_ABORT)
 				fetching--;
+			else
+				return cqe->res;
 			nr++;
 		}
 		io_uring_cq_advance(&q->ring, nr);
 	}
+	return 0;
 }
 
 static int bind_queue(struct queue *q)
@@ -365,18 +388,23 @@ static int bind_queue(struct queue *q)
 	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
 }
 
-static int map_queue(struct queue *q)
+/* What the descriptors of a queue of this depth take, in whole pages. */
+static size_t descs_bytes(unsigned int depth)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
-	size_t bytes = q->depth * sizeof(struct ublksrv_io_desc);
-	off_t off = UBLKSRV_CMD_BUF_OFFSET;
+	size_t bytes = depth * sizeof(struct ublksrv_io_desc);
 
+	return (bytes + page - 1) / page * page;
+}
+
+static int map_queue(struct queue *q)
+{
 	/* Each queue has the room that the largest depth would need. */
-	off += q->id * (UBLK_MAX_QUEUE_DEPTH * sizeof(struct ublksrv_io_desc) +
-			page - 1) / page * page;
-	bytes = (bytes + page - 1) / page * page;
-	q->descs = mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE,
-			q->cdev, off);
+	off_t off = q->id * descs_bytes(UBLK_MAX_QUEUE_DEPTH);
+
+	q->descs = mmap(NULL, descs_bytes(q->depth), PROT_READ,
+			MAP_SHARED | MAP_POPULATE, q->cdev,
+			UBLKSRV_CMD_BUF_OFFSET + off);
 	if (q->descs == MAP_FAILED)
 		return -errno;
 
@@ -386,9 +414,30 @@ static int map_queue(struct queue *q)
 	return q->buffers == MAP_FAILED ? -errno : 0;
 }
 
+/*
+ * Nothing is requested yet: a command that has ended has failed, and the device
+ * would not start for as long as this one is missing.
+ */
+static int fetch_all(struct queue *q)
+{
+	struct io_uring_cqe *cqe;
+	unsigned int tag;
+	int err;
+
+	for (tag = 0; tag < q->depth; tag++)
+		queue_cmd(q, UBLK_U_IO_FETCH_REQ,
+			  q->fault == FAULT_FETCH && tag == q->depth - 1 ?
+			  q->depth : tag, 0);
+	err = io_uring_submit(&q->ring);
+	if (err < 0)
+		return err;
+	if (io_uring_peek_cqe(&q->ring, &cqe))
+		return 0;
+	return cqe->res < 0 ? cqe->res : -EPROTO;
+}
+
 static int setup_queue(struct queue *q)
 {
-	unsigned int tag;
 	int err;
 
 	err = bind_queue(q);
@@ -398,13 +447,15 @@ static int setup_queue(struct queue *q)
 		err = io_uring_queue_init(q->depth, &q->ring,
 					  IORING_SETUP_COOP_TASKRUN |
 					  IORING_SETUP_SINGLE_ISSUER);
-	if (err)
-		return err;
+	return err ? err : fetch_all(q);
+}
 
-	for (tag = 0; tag < q->depth; tag++)
-		queue_cmd(q, UBLK_U_IO_FETCH_REQ, tag, 0);
-	err = io_uring_submit(&q->ring);
-	return err < 0 ? err : 0;
+static void complain_queue(const struct queue *q, int err)
+{
+	if (q->cpu >= 0)
+		complain("queue %u on CPU %d: %s", q->id, q->cpu, strerror(-err));
+	else
+		complain("queue %u: %s", q->id, strerror(-err));
 }
 
 static void *queue_thread(void *arg)
@@ -416,7 +467,16 @@ static void *queue_thread(void *arg)
 	if (q->err)
 		return NULL;
 
-	serve(q);
+	/*
+	 * The others may be in the middle of something that this queue is needed for,
+	 * such as starting the device: they do not get out of it but by the end of the
+	 * process, which also ends the device.
+	 */
+	q->err = serve(q);
+	if (q->err) {
+		complain_queue(q, q->err);
+		_exit(1);
+	}
 	/* Somebody else may have stopped the device. */
 	kill(getpid(), SIGTERM);
 	return NULL;
@@ -432,6 +492,8 @@ static int start_queues(const struct options *opts, int cdev)
 
 		q->id = i;
 		q->depth = opts->depth;
+		/* The last one will do. */
+		q->fault = i == opts->queues - 1 ? opts->fault : FAULT_NONE;
 		q->cpu = opts->nr_cpus ? opts->cpus[i] : -1;
 		q->cdev = cdev;
 		sem_init(&q->ready, 0, 0);
@@ -441,11 +503,7 @@ static int start_queues(const struct options *opts, int cdev)
 			err = q->err;
 		}
 		if (err) {
-			if (q->cpu >= 0)
-				complain("queue %u on CPU %d: %s", i, q->cpu,
-					 strerror(-err));
-			else
-				complain("queue %u: %s", i, strerror(-err));
+			complain_queue(q, err);
 			return err;
 		}
 	}
@@ -485,6 +543,7 @@ static int serve_until_signal(struct ctrl *ctrl, const struct options *opts,
 		complain("cannot start device %d: %s", dev, strerror(-err));
 		return 1;
 	}
+	atomic_store(&started, true);
 	printf("/dev/ublkb%d\n", dev);
 	fflush(stdout);
 
@@ -527,10 +586,13 @@ static int server(const struct options *opts, const sigset_t *signals)
 
 static const char usage[] =
 	"usage: ublk_null [-q queues] [-d depth] [-c cpu,cpu...] [-s size[KMGT]]\n"
+	"                 [-f fetch|ring]\n"
 	"  -q  number of queues, 1\n"
 	"  -d  depth of each queue, 128\n"
 	"  -c  the CPUs that the threads of the queues run on, one for each queue\n"
 	"  -s  size of the device, a multiple of 4K, 1G\n"
+	"  -f  let something fail in the last queue, as a test: the command that fetches\n"
+	"      the last tag, or the io_uring, once a request has come\n"
 	"Prints the path of the device when it is ready, serves it until SIGTERM or\n"
 	"SIGINT, and deletes it, which happens too if it is killed in any other way.\n";
 
@@ -589,6 +651,17 @@ static bool parse_cpus(char *s, struct options *opts)
 	}
 }
 
+static bool parse_fault(const char *s, enum fault *fault)
+{
+	if (!strcmp(s, "fetch"))
+		*fault = FAULT_FETCH;
+	else if (!strcmp(s, "ring"))
+		*fault = FAULT_RING;
+	else
+		return false;
+	return true;
+}
+
 static bool parse_option(int opt, struct options *opts)
 {
 	switch (opt) {
@@ -602,6 +675,8 @@ static bool parse_option(int opt, struct options *opts)
 		return parse_cpus(optarg, opts);
 	case 's':
 		return parse_size(optarg, &opts->size);
+	case 'f':
+		return parse_fault(optarg, &opts->fault);
 	}
 	return false;
 }
@@ -611,7 +686,7 @@ static int parse_options(int argc, char **argv, struct options *opts)
 	int opt;
 
 	opterr = 0;
-	while ((opt = getopt(argc, argv, "hq:d:c:s:")) != -1) {
+	while ((opt = getopt(argc, argv, "hq:d:c:s:f:")) != -1) {
 		if (opt == 'h') {
 			fputs(usage, stdout);
 			exit(0);

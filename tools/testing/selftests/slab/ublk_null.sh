@@ -225,6 +225,7 @@ bad_arguments() {
 	complains "-d 5000: " "$UBLK_NULL" -d 5000 &&
 	complains "-s 4095: " "$UBLK_NULL" -s 4095 &&
 	complains "-c 1,x: " "$UBLK_NULL" -c 1,x &&
+	complains "-f x: " "$UBLK_NULL" -f x &&
 	complains "names 2 CPUs for 1 queues" "$UBLK_NULL" -c 0,1 &&
 	complains "option -z: " "$UBLK_NULL" -z &&
 	complains "argument" "$UBLK_NULL" argument &&
@@ -256,6 +257,50 @@ ends_by() {
 		return 1
 	}
 	nothing_left
+}
+
+# The room of each queue's descriptors is where the driver looks for it, up to the last.
+all_queues() {
+	start_server -q "$MAX_QUEUES" -d 1 || {
+		msg "$MAX_QUEUES queues: $(cat "$TMP/err")"
+		return 1
+	}
+	stop_server && nothing_left
+}
+
+# If a queue does not get ready, the device never starts: who waits for that must not.
+# One tag only: ublk_drv warns of commands that it has to cancel for a queue that lacks
+# others.
+fetch_fails() {
+	complains "queue $((QUEUES - 1)): Invalid argument" \
+		"$UBLK_NULL" -q "$QUEUES" -d 1 -f fetch &&
+		nothing_left
+}
+
+ring_fails() {
+	local rc=0 i
+
+	start_server -f ring || {
+		msg "$(cat "$TMP/err")"
+		return 1
+	}
+	# what the server gets to serve
+	dd if="$DEV" of=/dev/null bs=4k count=1 iflag=direct >/dev/null 2>&1 &
+	for ((i = 0; i < 200; i++)); do
+		kill -0 "$SERVER" 2>/dev/null || break
+		sleep 0.1
+	done
+	[ $i -lt 200 ] || {
+		msg "the server goes on without its io_uring"
+		stop_server KILL
+		return 1
+	}
+	wait "$SERVER" || rc=$?
+	SERVER=
+	wait
+	[ $rc -eq 1 ] && grep -q "queue 0: Bad file descriptor" "$TMP/err" && nothing_left && return
+	msg "exit $rc: $(cat "$TMP/err")"
+	return 1
 }
 
 killed_while_busy() {
@@ -554,20 +599,26 @@ command -v fio >/dev/null || skip_all "needs fio"
 TMP=$(mktemp -d) || exit 1
 DEVICES=$(devices)
 # As many queues as there are CPUs is what a device can have.
-QUEUES=$(($(getconf _NPROCESSORS_CONF) > 1 ? 2 : 1))
+MAX_QUEUES=$(getconf _NPROCESSORS_CONF)
+QUEUES=$((MAX_QUEUES > 1 ? 2 : 1))
+# and what the server has
+MAX_QUEUES=$((MAX_QUEUES > 64 ? 64 : MAX_QUEUES))
 find_nodes
 [ -z "$FIGURES" ] || figures
 
 need_stats
 read -r -a cases <<<"${CASES//$'\n'/ }"
 plan=$((5 * ${#cases[@]}))
-[ -n "$ONLY" ] || plan=$((plan + 7))
+[ -n "$ONLY" ] || plan=$((plan + 10))
 ktap_set_plan $plan
 
 if [ -z "$ONLY" ]; then
 	verdict "ublk_null: bad arguments get one line" bad_arguments
-	verdict "ublk_null: so does who has no permission" no_permission
-	verdict "ublk_null: so does who has no ublk_drv" no_driver
+	with setpriv "ublk_null: so does who has no permission" no_permission
+	with unshare "ublk_null: so does who has no ublk_drv" no_driver
+	verdict "ublk_null: a device with a queue for each CPU starts" all_queues
+	verdict "ublk_null: a queue that gets no requests is the end" fetch_fails
+	verdict "ublk_null: so is one that loses its io_uring, which is a failure" ring_fails
 	verdict "ublk_null: SIGTERM leaves no device behind" ends_by TERM
 	verdict "ublk_null: SIGINT leaves no device behind" ends_by INT
 	verdict "ublk_null: SIGKILL leaves no device behind" ends_by KILL

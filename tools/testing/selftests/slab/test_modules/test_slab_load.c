@@ -25,6 +25,7 @@
 #include <linux/prandom.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
+#include <linux/sched/isolation.h>
 #include <linux/slab.h>
 
 #define MAX_THREADS	8
@@ -36,6 +37,10 @@
 static unsigned int seed = 1;
 module_param(seed, uint, 0444);
 MODULE_PARM_DESC(seed, "Of the sequence of operations.");
+
+static bool isolated = true;
+module_param(isolated, bool, 0444);
+MODULE_PARM_DESC(isolated, "On isolated CPUs, too, where shrinking leaves some sheaves.");
 
 static atomic_t errors = ATOMIC_INIT(0);
 
@@ -263,7 +268,7 @@ static void move_somewhere(struct rnd_state *rnd)
 	cpu = cpumask_nth(prandom_u32_state(rnd) % num_online_cpus(),
 			  cpu_online_mask);
 	/* May be offline by now: then we stay. */
-	if (cpu < nr_cpu_ids)
+	if (cpu < nr_cpu_ids && (isolated || !cpu_is_isolated(cpu)))
 		set_cpus_allowed_ptr(current, cpumask_of(cpu));
 }
 

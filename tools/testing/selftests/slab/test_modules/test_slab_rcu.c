@@ -11,12 +11,17 @@
 #include <linux/cpu.h>
 #include <linux/module.h>
 #include <linux/rcupdate.h>
+#include <linux/sched/isolation.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 
 static unsigned int objects = 100;
 module_param(objects, uint, 0444);
 MODULE_PARM_DESC(objects, "How many to free on each CPU.");
+
+static bool isolated = true;
+module_param(isolated, bool, 0444);
+MODULE_PARM_DESC(isolated, "On isolated CPUs, too, of which some objects stay there.");
 
 struct object {
 	unsigned long self;
@@ -47,6 +52,8 @@ static int free_objects_everywhere(void)
 
 	cpus_read_lock();
 	for_each_online_cpu(cpu) {
+		if (!isolated && cpu_is_isolated(cpu))
+			continue;
 		err = work_on_cpu(cpu, free_objects, &objects);
 		if (err)
 			break;

@@ -1,0 +1,46 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# args.sh GOAL...: what make was asked for, looked at before anything is installed or
+# built. Each script that takes a variable knows what it may be, and is asked
+# (ARGS_ONLY=1); so this knows only who takes what. Wrong values fail whether or not
+# the goals use them. GIVEN has the names of the variables on make's command line:
+# one that nobody takes is a mistake, too.
+#
+# Needs bash, coreutils, sed, grep. Prints nothing, or one line that says what is wrong.
+
+. "$(dirname "$0")/lib.sh"
+
+export ARGS_ONLY=1
+# What the Makefile hands on, and what is for a script alone, or for tools.
+KNOWN=" APPEND BENCH COMMITS CONFIG CPUS FORCE JOBS KEEP KERNEL_SRC AM_TO OURS PEER RESULTS ROUNDS
+	SHARE_CCACHE STEPS STRESS_SECS SUITES TOPOLOGY
+	CC MIRROR NEED_GB SECS SEED SELFTESTS TARBALL CCACHE_BASEDIR CCACHE_DIR CCACHE_MAXSIZE "
+
+for name in ${GIVEN:-}; do
+	[[ "$KNOWN" =~ [[:space:]]${name}[[:space:]] ]] || die "there is no argument $name=, see: make help"
+done
+
+asks() { [[ " $GOALS " == *" $1 "* ]]; }
+
+GOALS=$*
+"$SCRIPTS/tree.sh"
+"$SCRIPTS/kernel.sh" "${CONFIG:-guest}"
+# selftests have machines of their own, and take several
+if asks selftest; then
+	"$SCRIPTS/selftest.sh"
+elif asks shell; then
+	"$SCRIPTS/guest.sh" "${CONFIG:-guest}" shell
+else
+	"$SCRIPTS/guest.sh" "${CONFIG:-guest}"
+fi
+# these two take other groups, and more or fewer rounds
+if asks bench-native; then
+	"$SCRIPTS/bench-native.sh"
+else
+	"$SCRIPTS/bench.sh"
+fi
+# shellcheck disable=SC2086 # a list of words
+"$SCRIPTS/bisect.sh" ${COMMITS:-}
+"$SCRIPTS/series.sh"
+"$SCRIPTS/fresh.sh"

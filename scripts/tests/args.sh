@@ -1,0 +1,117 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Tests of what make says to wrong arguments: one line, before anything is installed
+# or built. On a small fake kernel; prints TAP.
+
+. "$(dirname "$0")/lib.sh"
+
+unset BENCH ROUNDS PEER OURS RESULTS STRESS_SECS COMMITS CONFIG AM_TO SUITES STEPS JOBS MAKEFLAGS MAKELEVEL GIVEN
+fake_repo
+unset KERNEL_SRC
+cp "$SELF/Makefile" "$REPO/"
+# What installs, lays and builds says so, once it may.
+cat >"$REPO/scripts/deps.sh" <<-EOF
+	#!/bin/bash
+	echo "\$*" >>"$DIR/installed"
+	exit 1
+EOF
+# where the tree of this machine's kernel would be
+mv "$LINUX" "$DIR/laid"
+
+run_make() { make -C "$REPO" "$@" </dev/null; }
+# wrong NAME REGEXP GOAL ARGUMENT...
+wrong() {
+	rm -f "$DIR/installed"
+	refused "args: $1" "$2" run_make "${@:3}"
+	ok "args: $1: and nothing was done" [ ! -e "$DIR/installed" ]
+}
+# They get as far as installing.
+right() {
+	rm -f "$DIR/installed"
+	run_make "${@:2}" 2>"$DIR/err" || :
+	cat "$DIR/err"
+	[ -e "$DIR/installed" ] && ! grep '^error: ' "$DIR/err"
+}
+takes() { ok "args: $1" right "$@"; }
+
+all_wrong() {
+	wrong "a topology" 'no topology .foo., choose .*4cpu.*memoryless' run TOPOLOGY=foo
+	wrong "no number of CPUs" 'CPUS=two is not a number' boot CPUS=two
+	wrong "too many CPUs" 'CPUS=65 is more than the 64' shell CPUS=65
+	wrong "a configuration" 'no kernel configuration .foo., choose guest, .* or native' kernel CONFIG=foo
+	wrong "a pattern as configuration" 'no kernel configuration .g.\*t.' run 'CONFIG=g.*t'
+	wrong "jobs" 'JOBS=all is not a number' tree JOBS=all
+	wrong "a tree that is none" "KERNEL_SRC=.*/none is not a directory" run KERNEL_SRC="$DIR/none"
+	wrong "a tree of something else" 'is not a kernel tree' run KERNEL_SRC="$DIR"
+	wrong "rounds" 'ROUNDS=100 is not a number from 1 to 99' bench ROUNDS=100
+	wrong "rounds of bench-native" 'ROUNDS=many is not a number from 1 to 999' bench-native ROUNDS=many
+	wrong "a group" 'BENCH: no group .foo., choose among one_thread' bench BENCH=bulk,foo
+	wrong "no group at all" 'BENCH=, names no group' bench BENCH=,
+	wrong "a group of bench-native" 'BENCH: no group .remote., choose among .*pairs' bench-native BENCH=remote
+	wrong "a peer" 'PEER=seven is not a kernel version' bench PEER=seven
+	wrong "a file for the results" 'RESULTS=.*Makefile is not a directory' bench RESULTS="$REPO/Makefile"
+	wrong "commits that cannot be any" 'COMMITS: .--all. does not name a commit' bisect COMMITS=--all
+	wrong "no repository for git am" 'AM_TO=/nowhere is not a git repository' series AM_TO=/nowhere
+	wrong "seconds" 'STRESS_SECS=0 is not a number of seconds' selftest STRESS_SECS=0
+	wrong "a machine for the selftests" 'no topology .3node. for selftests' selftest TOPOLOGY="2node 3node"
+	wrong "a release" 'SUITES: no .sid., choose among bookworm trixie' fresh SUITES="sid trixie"
+	wrong "a command for the releases" 'STEPS: no .bench., choose among run check' fresh STEPS=bench
+	wrong "a name that nobody knows" 'there is no argument TOPOLGY=' run TOPOLGY=2node
+	wrong "a shell without a terminal" 'a shell needs a terminal' shell
+}
+all_right() {
+	takes "none" run
+	takes "a topology and a configuration" run TOPOLOGY=memonly CONFIG=isolated 'APPEND=a="b c" d'
+	takes "CPUs, and those of the kernel's limit" boot CPUS=64
+	takes "the benchmarks'" bench BENCH=bulk,kmalloc ROUNDS=99 PEER=7.2 RESULTS="$DIR/results"
+	takes "those of bench-native" bench-native BENCH=pairs ROUNDS=999
+	takes "machines for the selftests" selftest TOPOLOGY="4cpu isolated" STRESS_SECS=5
+	takes "a tree" kernel KERNEL_SRC="$DIR/src" JOBS=3
+	takes "a commit that is yet to be laid" bisect COMMITS=1234567
+	takes "where to try the series" series AM_TO="$DIR/laid"
+	takes "releases" fresh SUITES=trixie STEPS=run
+}
+all_wrong
+all_right
+
+# With a tree it is known which commits there are.
+mv "$DIR/laid" "$REPO/build/linux"
+LINUX=$REPO/build/linux
+takes "commits of the series" bisect COMMITS="HEAD HEAD^"
+wrong "a commit that is none" '1234567 is no commit of the series' bisect COMMITS="HEAD 1234567"
+wrong "the base is none of the series" 'base is no commit of the series' bisect COMMITS=base
+wrong "no commit to measure" 'OURS=1234567 is no commit of' bench OURS=1234567
+takes "a commit to measure" bench OURS=HEAD^
+laid_before=$(lgit rev-parse HEAD)
+echo 'int more;' >>"$REPO/mm/slab_barn.c"
+# the tree moves with `make tree' only
+next=$("$REPO/scripts/tree.sh" --hash)
+takes "a commit of the series as it will be" bisect COMMITS="$next"
+unmoved() { [ "$laid_before" = "$(lgit rev-parse HEAD)" ] && [ "$next" != "$laid_before" ]; }
+ok "args: and the tree has not moved" unmoved
+
+# Documents name what there is, and all of it.
+documented() {
+	local name names
+
+	names=$("$SELF/scripts/kernel.sh" --list | sed 's/ or /, /; s/,//g')
+	# the first column of the table of kernels
+	while read -r name; do
+		[[ " $names " == *" $name "* ]] || { echo "README.md has $name"; return 1; }
+	done < <(sed -nE 's/^\| \x60([a-z-]+)\x60 +\| .*/\1/p' "$SELF/README.md")
+	while read -r _ name _; do
+		grep -qE "^\| .$name. +\|" "$SELF/README.md" || { echo "README.md lacks $name"; return 1; }
+	done < <(grep '^kernel [a-z]' "$SELF/scripts/check.sh")
+	run_make help | grep -F "$("$SELF/scripts/kernel.sh" --list)" && run_make help | grep -F memonly
+}
+ok "args: README and help name the configurations" documented
+same_groups() {
+	local shell python
+
+	shell=$(BENCH=none ARGS_ONLY=1 "$SELF/scripts/bench-native.sh" 2>&1 | sed 's/.*among //' | tr ' ' '\n' | sort)
+	python=$(python3 -B "$SELF/scripts/bench/native.py" --groups none a=1=/bin/true 2>&1 | sed 's/.*among //' | tr ' ' '\n' | sort)
+	echo "$shell" / "$python"
+	[ -n "$shell" ] && [ "$shell" = "$python" ]
+}
+ok "args: bench-native knows the groups of its program" same_groups
