@@ -13,6 +13,14 @@
 
 #include "slab_kunit.h"
 
+static void expect_no_slow_alloc(struct kunit *test)
+{
+	struct moves m = take_moves(test);
+
+	KUNIT_EXPECT_EQ(test, m.alloc_fast, 1);
+	KUNIT_EXPECT_EQ(test, m.alloc_slow, 0);
+}
+
 static void alloc_on_each_node(struct kunit *test)
 {
 	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
@@ -31,9 +39,13 @@ static void alloc_on_each_node(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, wrong, 0);
 
 	/* Without memory there, any object is as good as another. */
-	for_each_online_node(node)
+	for_each_online_node(node) {
+		take_moves(test);
 		KUNIT_EXPECT_TRUE(test, hold(st, kmem_cache_alloc_node(st->cache, GFP_KERNEL,
 								       node)));
+		if (!has_memory(node) && st->cap)
+			expect_no_slow_alloc(test);
+	}
 	release(test, st->nr_held);
 	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
 }
