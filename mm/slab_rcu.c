@@ -32,8 +32,9 @@
  * and no objects are freed by softirqs, where others wait for them to end. The work item
  * starts a grace period after the first sheaf became full (from an isolated CPU, one
  * jiffy later), frees what has waited long enough, has RCU wake it up after another one
- * if there is more, and ends when the queue is empty. Under a flood of kfree_rcu(), who causes it helps: a CPU with a long queue
- * that needs another rcu_free sheaf frees one from the head of its queue.
+ * if there is more, and ends when the queue is empty. Under a flood of kfree_rcu(), who
+ * causes it helps: a CPU with a long queue that needs another rcu_free sheaf frees two
+ * from the head of its queue.
  *
  * Anybody may take an rcu_free sheaf away. The ones of a CPU, of all caches, are in
  * a list, and whoever removes a sheaf there, under rs->lock, owns it; the CPU that
@@ -819,9 +820,9 @@ static unsigned long count_objects(struct rcu_sheaves *rs)
 	nr = rs->nr_objects;
 	/* The CPU may be storing to these. */
 	list_for_each_entry(sheaf, &rs->filling, barn_list)
-		nr += data_race(READ_ONCE(sheaf->size));
+		nr += READ_ONCE(sheaf->size);
 	for (sheaf = rs->taken.first; sheaf; sheaf = sheaf->next)
-		nr += data_race(READ_ONCE(sheaf->size));
+		nr += READ_ONCE(sheaf->size);
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
 	return nr;
 }

@@ -214,9 +214,10 @@ static struct slab_sheaf *take_spare(struct slub_percpu_sheaves *pcs)
 static void give_spare(struct slub_percpu_sheaves *pcs,
 		       struct slab_sheaf *sheaf)
 {
+	if (!sheaf)
+		return;
 	/* What is in it is there before who takes it away can see it. */
-	if (sheaf)
-		smp_store_release(&pcs->spare, sheaf);
+	smp_store_release(&pcs->spare, sheaf);
 }
 
 static void set_main(struct slub_percpu_sheaves *pcs, struct slab_sheaf *sheaf)

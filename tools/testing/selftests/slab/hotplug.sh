@@ -208,7 +208,8 @@ find_states || skip_all "no slub:dead, or nothing after it, in $CPUS/hotplug/sta
 find_cpu || skip_all "no CPU can go offline"
 for STATE in $DEAD $PARKED; do
 	if ! ERROR=$(stop 2>&1); then
-		[[ $ERROR != *"Invalid argument" ]] || skip_all "needs CONFIG_CPU_HOTPLUG_STATE_CONTROL"
+		[[ $ERROR != *"Invalid argument" ]] ||
+			skip_all "needs CONFIG_CPU_HOTPLUG_STATE_CONTROL"
 		ktap_exit_fail_msg "CPU $CPU does not stop at state $STATE: $ERROR"
 	fi
 	all_the_way || ktap_exit_fail_msg "CPU $CPU does not come back from state $STATE"

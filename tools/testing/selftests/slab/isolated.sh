@@ -211,13 +211,17 @@ in_time() {
 # where_it_hangs PID: its stack, and those of its children, in whatever state, and of all
 # who cannot be killed. With few forks: the hog leaves little of an emulated machine.
 where_it_hangs() {
-	local list pid
+	local stack list pid
 
-	mapfile -t list < <(awk -v parent="$1" '$4 == parent { print $1 }' /proc/[0-9]*/stat 2>/dev/null)
-	for pid in "$1" "${list[@]}" $(grep -ls '^State:.D' /proc/[0-9]*/status | tr -dc '0-9\n'); do
+	mapfile -t list < <(
+		awk -v parent="$1" '$4 == parent { print $1 }' /proc/[0-9]*/stat 2>/dev/null
+		grep -ls '^State:.D' /proc/[0-9]*/status | tr -dc '0-9\n'
+	)
+	for pid in "$1" "${list[@]}"; do
 		state "$pid"
-		msg "    $pid, $VALUE: $(sed 's/^\[<0>\] //; s/+0x.*//; 8q' "/proc/$pid/stack" 2>/dev/null |
-			tr '\n' ' ')"
+		stack=$(sed 's/^\[<0>\] //; s/+0x.*//; 8q' "/proc/$pid/stack" 2>/dev/null |
+			tr '\n' ' ')
+		msg "    $pid, $VALUE: $stack"
 	done
 }
 

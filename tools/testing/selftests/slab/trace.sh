@@ -20,10 +20,12 @@
 # them does, since each way in (kmem_cache_..., kfree_rcu_..., the files in sysfs:
 # slab_attr_...) has such a name. What comes from deeper down, where the allocator
 # called RCU, is RCU's: rcu_barrier() interrupts whom it waits for, and so it does on
-# behalf of any other caller. Ticks, RCU's callbacks, TLBs have other names.
+# behalf of any other caller. Ticks, RCU's callbacks, TLBs have other names. Whom an
+# interrupt has interrupted is not to blame for what that does.
 TRACEFS=/sys/kernel/tracing
 ALLOCATOR='slab|slub|sheaf|sheaves|barn|kmem_cache|kmalloc|kfree_rcu|kvfree|fill_page_cache'
-RCUS='(^| )(rcu_barrier|_?_?rcu_exp_|synchronize_s?rcu|sync_rcu_|__call_rcu|rcu_core|rcu_nocb|srcu_)'
+RCUS='(^| )(rcu_barrier|_?_?rcu_exp_|synchronize_s?rcu|sync_rcu_|__call_rcu|rcu_core)'
+RCUS+='|(^| )(rcu_nocb|srcu_)'
 TRACE=				# the instance, empty if there is none
 EVENTS="workqueue/workqueue_queue_work workqueue/workqueue_execute_start
 	csd/csd_queue_cpu csd/csd_function_entry ipi/ipi_send_cpu ipi/ipi_send_cpumask
@@ -153,8 +155,9 @@ trace_ours() {
 	# other caller.
 	{
 		blame = stack
-		if (match(stack, rcus))
-			blame = substr(stack, 1, RSTART - 1)
+		sub(/ < asm_(sysvec|common|exc)_.*/, "", blame)
+		if (match(blame, rcus))
+			blame = substr(blame, 1, RSTART - 1)
 		if (what ~ ours || blame ~ ours)
 			print
 	}'

@@ -138,6 +138,7 @@ unsigned long native_rcu_done(void)
 
 unsigned long get_state_synchronize_rcu(void)
 {
+	/* What the caller has removed is removed before the number is read. */
 	smp_mb();
 	return native_rcu_next();
 }
@@ -146,6 +147,7 @@ bool poll_state_synchronize_rcu(unsigned long gp)
 {
 	if ((long)(native_rcu_done() - gp) < 0)
 		return false;
+	/* What readers did comes before what the caller does now. */
 	smp_mb();
 	host_san_acquire(&holdouts);
 	return true;
