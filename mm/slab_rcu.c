@@ -82,8 +82,12 @@
 /* As long as the old way lets objects wait. */
 #define RCU_COLLECT_JIFFIES	(5 * HZ)
 
-/* So many objects in the queue of a CPU are a flood. RCU has the same idea of it. */
+/*
+ * So many objects in the queue of a CPU are a flood: RCU has the same idea of it. With
+ * fewer of them RCU is already asked for the next grace period before this one is over.
+ */
 #define RCU_MANY_OBJECTS	10000
+#define RCU_SOME_OBJECTS	1000
 
 /**
  * struct rcu_queue - sheaves that wait for a grace period, in that order
@@ -105,6 +109,7 @@ struct rcu_queue {
  * @full: Those that nobody stores to, and that wait for readers of the objects.
  * @nr_objects: How many objects there are in @full.
  * @nr_busy: How many sheaves of both are being freed right now.
+ * @asked: The grace period that RCU was asked for without waiting for its turn.
  * @collect_at: When those in @filling will have waited long enough, in jiffies.
  * @awake: @soon or @after_gp is pending, or runs and will look at the queues; if
  *	   not, there is nothing in the queues.
@@ -121,6 +126,7 @@ struct rcu_sheaves {
 	struct rcu_queue full;
 	unsigned long nr_objects;
 	unsigned int nr_busy;
+	unsigned long asked;
 	unsigned long collect_at;
 	bool awake;
 	unsigned int cpu;
@@ -408,6 +414,7 @@ static void rcu_free_is_full(struct slub_percpu_sheaves *pcs,
 {
 	struct rcu_sheaves *rs = this_cpu_ptr(&rcu_sheaves);
 	unsigned long flags;
+	bool ask = false;
 
 	raw_spin_lock_irqsave(&rs->lock, flags);
 	if (pcs->rcu_free == sheaf) {
@@ -416,8 +423,15 @@ static void rcu_free_is_full(struct slub_percpu_sheaves *pcs,
 		rs->nr_filling--;
 		full_add(rs, sheaf);
 		wake_up_queue(rs);
+		ask = rs->nr_objects >= RCU_SOME_OBJECTS && rs->asked != sheaf->gp;
+		if (ask)
+			rs->asked = sheaf->gp;
 	}
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
+
+	/* Wakes up the one who sees to grace periods: not from the scheduler. */
+	if (ask && !irqs_disabled())
+		start_poll_synchronize_rcu();
 }
 
 /*

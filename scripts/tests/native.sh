@@ -126,9 +126,3 @@ breaks "a spare has two owners" two-owners slab_sheaf.c '
 		next
 	}
 	{ print }'
-breaks "kfree_rcu() does not wait for readers" no-wait slab_rcu.c '
-	# and who needs a sheaf frees another one
-	/^#define RCU_MANY_OBJECTS/ { sub(/[0-9]+$/, "0") }
-	/^static struct slab_sheaf \*queue_del_ready/ { f = 1 }
-	f && /poll_state/ { sub(/ \|\| .*$/, ")"); f = 0 }
-	{ print }'

@@ -73,6 +73,7 @@ struct cpuinfo_x86 boot_cpu_data;
 
 unsigned int native_errors;
 bool native_chaos;
+bool native_isolates;
 static unsigned int nr_cpus;
 static u64 boot_seed;
 
@@ -226,10 +227,10 @@ unsigned int native_nr_cpus(void)
 
 DEFINE_STATIC_KEY_FALSE(housekeeping_overridden);
 
-/* In the stress the last one of four CPUs or more is isolated. */
+/* The last one of four CPUs or more may be isolated. */
 bool housekeeping_test_cpu(int cpu, enum hk_type type)
 {
-	return !native_chaos || nr_cpus < 4 || cpu != nr_cpus - 1;
+	return !native_isolates || nr_cpus < 4 || cpu != nr_cpus - 1;
 }
 
 /* What the kernel's statistics of memory keep up to date. */

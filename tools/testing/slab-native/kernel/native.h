@@ -52,6 +52,7 @@ unsigned int native_nr_cpus(void);
 
 extern unsigned int native_errors;	/* splats so far */
 extern bool native_chaos;		/* whoever may sleep does so now and then */
+extern bool native_isolates;	/* one of many CPUs is isolated */
 u32 native_random(u32 below);
 void native_run_delayed(unsigned int here);
 

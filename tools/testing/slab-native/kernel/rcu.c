@@ -143,6 +143,12 @@ unsigned long get_state_synchronize_rcu(void)
 	return native_rcu_next();
 }
 
+/* Grace periods begin with callbacks only. */
+unsigned long start_poll_synchronize_rcu(void)
+{
+	return get_state_synchronize_rcu();
+}
+
 bool poll_state_synchronize_rcu(unsigned long gp)
 {
 	if ((long)(native_rcu_done() - gp) < 0)

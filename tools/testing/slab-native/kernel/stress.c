@@ -645,6 +645,8 @@ static void episode(u64 *nr_ops, u64 *nr_irqs)
 
 	create_caches();
 	native_chaos = true;
+	/* The thread sanitizer, which has no interrupts, does not know xchg(). */
+	native_isolates = param->irqs;
 	host_irqs_start(param->irqs ? 40 : 0);
 	for (i = 0; i < param->tasks; i++) {
 		workers[i]->task = native_task_create(work, workers[i]);
@@ -654,6 +656,7 @@ static void episode(u64 *nr_ops, u64 *nr_irqs)
 		native_task_join(workers[i]->task);
 	host_irqs_stop();
 	native_chaos = false;
+	native_isolates = false;
 
 	cpus_write_lock();
 	for (i = 0; i < native_nr_cpus(); i++)
