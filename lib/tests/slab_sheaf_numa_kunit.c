@@ -421,7 +421,7 @@ static unsigned long run_ring(struct ring *r, struct workqueue_struct *wq,
 
 static const struct setup ring_setups[] = {
 	{ "node with memory", 256 },
-	{ "node without memory", 256, 0, true },
+	{ "node without memory", 256, .memoryless = true },
 };
 
 KUNIT_ARRAY_PARAM_DESC(ring_setups, ring_setups, desc);
