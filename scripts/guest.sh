@@ -167,8 +167,10 @@ vng_args() {
 	fi
 	# root=: a kernel without block devices does not take the tag's default name.
 	# no_timer_check: on a busy host so few ticks may come in that a kernel which
-	# counts them panics.
+	# counts them panics. lpj=: nor can each CPU calibrate its loops then, which takes
+	# it seconds; delays read the TSC.
 	ARGS+=(--append "root=/dev/root oops=panic panic_on_warn=0 tsc=reliable nokaslr no_timer_check
+		lpj=4000000
 		rcupdate.rcu_cpu_stall_timeout=120 ${APPEND:-}")
 }
 
