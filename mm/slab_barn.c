@@ -13,8 +13,10 @@
  *
  * What a barn knows. There are two lists, of full and of empty sheaves, both
  * last in, first out, since what was used last is what caches still hold. There
- * is a limit to the length of each. And there is one spinlock. That is all: a
- * barn never looks into a sheaf. It does not know what a slab is, what gfp flags
+ * is a limit to the length of each. There is one spinlock. And it is remembered how
+ * many sheaves there were, from the least to the most, for those who decide about the
+ * limits (mm/slab_balance.c). That is all: a barn never looks at what is in a sheaf,
+ * it only counts. It does not know what a slab is, what gfp flags
  * are, which CPU asks, or how to make or free a sheaf. "Full" and "empty" are
  * what the caller says.
  *
@@ -43,20 +45,69 @@
 #include <linux/export.h>
 #include <linux/list.h>
 #include <linux/spinlock.h>
+#include <linux/string.h>
 #include <kunit/visibility.h>
 
 #include "slab_barn.h"
 
+/*
+ * Who must wait here waits for other CPUs. Where there is only one, nobody does, except
+ * for those who were interrupted by somebody.
+ */
+static void note_contention(struct node_barn *barn)
+{
+	if (unlikely(spin_is_locked(&barn->lock)))
+		WRITE_ONCE(barn->contended, READ_ONCE(barn->contended) + 1);
+}
+
+#define lock_barn(barn, flags)						\
+do {									\
+	struct node_barn *__barn = (barn);				\
+									\
+	note_contention(__barn);					\
+	spin_lock_irqsave(&__barn->lock, flags);			\
+} while (0)
+
 static void add_full(struct node_barn *barn, struct slab_sheaf *sheaf)
 {
+	unsigned int nr = barn->nr_full + 1;
+
 	list_add(&sheaf->barn_list, &barn->sheaves_full);
-	WRITE_ONCE(barn->nr_full, barn->nr_full + 1);
+	WRITE_ONCE(barn->nr_full, nr);
+	WRITE_ONCE(barn->nr_objects, barn->nr_objects + sheaf->size);
+	if (nr > barn->range_full.high)
+		WRITE_ONCE(barn->range_full.high, nr);
 }
 
 static void add_empty(struct node_barn *barn, struct slab_sheaf *sheaf)
 {
+	unsigned int nr = barn->nr_empty + 1;
+
 	list_add(&sheaf->barn_list, &barn->sheaves_empty);
-	WRITE_ONCE(barn->nr_empty, barn->nr_empty + 1);
+	WRITE_ONCE(barn->nr_empty, nr);
+	if (nr > barn->range_empty.high)
+		barn->range_empty.high = nr;
+}
+
+static void remove_full(struct node_barn *barn, struct slab_sheaf *sheaf)
+{
+	unsigned int nr = barn->nr_full - 1;
+
+	list_del(&sheaf->barn_list);
+	WRITE_ONCE(barn->nr_full, nr);
+	WRITE_ONCE(barn->nr_objects, barn->nr_objects - sheaf->size);
+	if (nr < barn->range_full.low)
+		WRITE_ONCE(barn->range_full.low, nr);
+}
+
+static void remove_empty(struct node_barn *barn, struct slab_sheaf *sheaf)
+{
+	unsigned int nr = barn->nr_empty - 1;
+
+	list_del(&sheaf->barn_list);
+	WRITE_ONCE(barn->nr_empty, nr);
+	if (nr < barn->range_empty.low)
+		barn->range_empty.low = nr;
 }
 
 /* The caller made sure that there is one. */
@@ -66,8 +117,7 @@ static struct slab_sheaf *take_full(struct node_barn *barn)
 
 	sheaf = list_first_entry(&barn->sheaves_full, struct slab_sheaf,
 				 barn_list);
-	list_del(&sheaf->barn_list);
-	WRITE_ONCE(barn->nr_full, barn->nr_full - 1);
+	remove_full(barn, sheaf);
 	return sheaf;
 }
 
@@ -78,8 +128,7 @@ static struct slab_sheaf *take_empty(struct node_barn *barn)
 
 	sheaf = list_first_entry(&barn->sheaves_empty, struct slab_sheaf,
 				 barn_list);
-	list_del(&sheaf->barn_list);
-	WRITE_ONCE(barn->nr_empty, barn->nr_empty - 1);
+	remove_empty(barn, sheaf);
 	return sheaf;
 }
 
@@ -94,11 +143,10 @@ static struct slab_sheaf *take_empty(struct node_barn *barn)
 void barn_init(struct node_barn *barn, unsigned int max_full,
 	       unsigned int max_empty)
 {
+	memset(barn, 0, sizeof(*barn));
 	spin_lock_init(&barn->lock);
 	INIT_LIST_HEAD(&barn->sheaves_full);
 	INIT_LIST_HEAD(&barn->sheaves_empty);
-	barn->nr_full = 0;
-	barn->nr_empty = 0;
 	barn->max_full = max_full;
 	barn->max_empty = max_empty;
 }
@@ -119,12 +167,39 @@ void barn_set_limits(struct node_barn *barn, unsigned int max_full,
 {
 	unsigned long flags;
 
-	spin_lock_irqsave(&barn->lock, flags);
+	lock_barn(barn, flags);
 	WRITE_ONCE(barn->max_full, max_full);
 	WRITE_ONCE(barn->max_empty, max_empty);
 	spin_unlock_irqrestore(&barn->lock, flags);
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_set_limits);
+
+/**
+ * barn_change_limits - change how many sheaves a barn accepts, unless somebody else did
+ * @barn: The barn.
+ * @from: How many full sheaves it is believed to accept.
+ * @max_full: How many full sheaves it shall accept.
+ * @max_empty: How many empty sheaves it shall accept.
+ *
+ * Context: Any.
+ * Return: Whether it did accept @from full sheaves.
+ */
+bool barn_change_limits(struct node_barn *barn, unsigned int from,
+			unsigned int max_full, unsigned int max_empty)
+{
+	unsigned long flags;
+	bool changes;
+
+	spin_lock_irqsave(&barn->lock, flags);
+	changes = barn->max_full == from;
+	if (changes) {
+		WRITE_ONCE(barn->max_full, max_full);
+		WRITE_ONCE(barn->max_empty, max_empty);
+	}
+	spin_unlock_irqrestore(&barn->lock, flags);
+	return changes;
+}
+EXPORT_SYMBOL_IF_KUNIT(barn_change_limits);
 
 /**
  * barn_get_full - take a full sheaf out of a barn
@@ -141,7 +216,7 @@ struct slab_sheaf *barn_get_full(struct node_barn *barn)
 	if (!READ_ONCE(barn->nr_full))
 		return NULL;
 
-	spin_lock_irqsave(&barn->lock, flags);
+	lock_barn(barn, flags);
 	if (barn->nr_full)
 		full = take_full(barn);
 	spin_unlock_irqrestore(&barn->lock, flags);
@@ -164,7 +239,7 @@ struct slab_sheaf *barn_get_empty(struct node_barn *barn)
 	if (!READ_ONCE(barn->nr_empty))
 		return NULL;
 
-	spin_lock_irqsave(&barn->lock, flags);
+	lock_barn(barn, flags);
 	if (barn->nr_empty)
 		empty = take_empty(barn);
 	spin_unlock_irqrestore(&barn->lock, flags);
@@ -189,7 +264,7 @@ bool barn_put_full(struct node_barn *barn, struct slab_sheaf *full)
 	if (READ_ONCE(barn->nr_full) >= READ_ONCE(barn->max_full))
 		return false;
 
-	spin_lock_irqsave(&barn->lock, flags);
+	lock_barn(barn, flags);
 	fits = barn->nr_full < barn->max_full;
 	if (fits)
 		add_full(barn, full);
@@ -215,7 +290,7 @@ bool barn_put_empty(struct node_barn *barn, struct slab_sheaf *empty)
 	if (READ_ONCE(barn->nr_empty) >= READ_ONCE(barn->max_empty))
 		return false;
 
-	spin_lock_irqsave(&barn->lock, flags);
+	lock_barn(barn, flags);
 	fits = barn->nr_empty < barn->max_empty;
 	if (fits)
 		add_empty(barn, empty);
@@ -243,7 +318,7 @@ struct slab_sheaf *barn_swap_empty(struct node_barn *barn,
 	if (!READ_ONCE(barn->nr_full))
 		return NULL;
 
-	spin_lock_irqsave(&barn->lock, flags);
+	lock_barn(barn, flags);
 	if (barn->nr_full) {
 		full = take_full(barn);
 		if (barn->nr_empty < barn->max_empty) {
@@ -275,7 +350,7 @@ struct slab_sheaf *barn_swap_full(struct node_barn *barn,
 	    READ_ONCE(barn->nr_full) >= READ_ONCE(barn->max_full))
 		return NULL;
 
-	spin_lock_irqsave(&barn->lock, flags);
+	lock_barn(barn, flags);
 	if (barn->nr_empty && barn->nr_full < barn->max_full) {
 		empty = take_empty(barn);
 		add_full(barn, full);
@@ -300,11 +375,89 @@ void barn_take_all(struct node_barn *barn, struct list_head *full,
 {
 	unsigned long flags;
 
-	spin_lock_irqsave(&barn->lock, flags);
+	lock_barn(barn, flags);
 	list_splice_init(&barn->sheaves_full, full);
 	list_splice_init(&barn->sheaves_empty, empty);
 	WRITE_ONCE(barn->nr_full, 0);
 	WRITE_ONCE(barn->nr_empty, 0);
+	WRITE_ONCE(barn->nr_objects, 0);
+	WRITE_ONCE(barn->range_full.low, 0);
+	barn->range_empty.low = 0;
 	spin_unlock_irqrestore(&barn->lock, flags);
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_take_all);
+
+static void take_oldest_full(struct node_barn *barn, unsigned int nr,
+			     struct list_head *full)
+{
+	struct slab_sheaf *sheaf;
+
+	for (nr = min(nr, barn->nr_full); nr; nr--) {
+		sheaf = list_last_entry(&barn->sheaves_full, struct slab_sheaf,
+					barn_list);
+		remove_full(barn, sheaf);
+		list_add(&sheaf->barn_list, full);
+	}
+}
+
+static void take_oldest_empty(struct node_barn *barn, unsigned int nr,
+			      struct list_head *empty)
+{
+	struct slab_sheaf *sheaf;
+
+	for (nr = min(nr, barn->nr_empty); nr; nr--) {
+		sheaf = list_last_entry(&barn->sheaves_empty, struct slab_sheaf,
+					barn_list);
+		remove_empty(barn, sheaf);
+		list_add(&sheaf->barn_list, empty);
+	}
+}
+
+/**
+ * barn_take_oldest - take the full sheaves that have been in a barn for longest
+ * @barn: The barn.
+ * @nr: How many to take, if there are so many.
+ * @full: The list that they are added to.
+ *
+ * Context: Any.
+ */
+void barn_take_oldest(struct node_barn *barn, unsigned int nr,
+		      struct list_head *full)
+{
+	unsigned long flags;
+
+	lock_barn(barn, flags);
+	take_oldest_full(barn, nr, full);
+	spin_unlock_irqrestore(&barn->lock, flags);
+}
+EXPORT_SYMBOL_IF_KUNIT(barn_take_oldest);
+
+/**
+ * barn_take_unneeded - end an interval: take the sheaves that were there all the time
+ * @barn: The barn.
+ * @full: The list that the full sheaves are added to.
+ * @empty: The list that the empty sheaves are added to.
+ *
+ * All the time means in this interval and the one before. Of full and of empty ones,
+ * those are taken that have been in the barn for longest.
+ *
+ * Context: Any.
+ * Return: How many full sheaves there were at most, in these two intervals; those that
+ *	   are taken now do not count in this one.
+ */
+unsigned int barn_take_unneeded(struct node_barn *barn, struct list_head *full,
+				struct list_head *empty)
+{
+	unsigned int nr_full, nr_empty, most;
+	unsigned long flags;
+
+	lock_barn(barn, flags);
+	nr_full = balance_unneeded(&barn->range_full, barn->nr_full);
+	nr_empty = balance_unneeded(&barn->range_empty, barn->nr_empty);
+	take_oldest_full(barn, nr_full, full);
+	take_oldest_empty(barn, nr_empty, empty);
+	most = balance_used(&barn->range_full);
+	spin_unlock_irqrestore(&barn->lock, flags);
+	return most;
+}
+EXPORT_SYMBOL_IF_KUNIT(barn_take_unneeded);

@@ -7,10 +7,13 @@
  * mm/slab_barn.c for what a barn is and what it is not.
  */
 
+#include <linux/atomic.h>
 #include <linux/list.h>
 #include <linux/rcupdate.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
+
+#include "slab_balance.h"
 
 struct kmem_cache;
 
@@ -23,12 +26,13 @@ struct kmem_cache;
  * @rcu_head: For the memory of a large sheaf that waits to be freed.
  * @reserves: For a prefilled sheaf: there may be objects in it that came from
  *	      the memory reserves.
+ * @oversize: For a prefilled sheaf: it was made for the purpose.
  * @cache: The cache that the objects belong to.
  * @size: How many objects there are.
  * @capacity: How many objects there can be.
  * @objects: The objects, those that went in last at the end.
  *
- * A barn uses @barn_list and nothing else. All other fields belong to whoever
+ * A barn uses @barn_list, and adds up @size. All other fields belong to whoever
  * holds the sheaf: a CPU, by its lock, or a task that took it out of reach of
  * all others.
  */
@@ -40,7 +44,10 @@ struct slab_sheaf {
 			unsigned long gp;
 		};
 		struct rcu_head rcu_head;
-		bool reserves;
+		struct {
+			bool reserves;
+			bool oversize;
+		};
 	};
 	struct kmem_cache *cache;
 	unsigned int size;
@@ -57,8 +64,14 @@ struct slab_sheaf {
  * @sheaves_empty: The empty sheaves, the one put last in front.
  * @nr_full: How many sheaves are on @sheaves_full.
  * @nr_empty: How many sheaves are on @sheaves_empty.
+ * @nr_objects: How many objects there are in those on @sheaves_full.
  * @max_full: How many full sheaves the barn accepts.
  * @max_empty: How many empty sheaves the barn accepts.
+ * @range_full: Between which numbers @nr_full has been.
+ * @range_empty: Between which numbers @nr_empty has been.
+ * @contended: How often somebody found @lock taken. For information: not exact.
+ * @granted: Bytes that it may have above the least. Not the barn's business, either.
+ * @demand: What the barn could not do. Not protected, and not the barn's business.
  */
 struct node_barn {
 	spinlock_t lock;	/* Protects the rest. Nothing nests inside. */
@@ -66,14 +79,23 @@ struct node_barn {
 	struct list_head sheaves_empty;
 	unsigned int nr_full;
 	unsigned int nr_empty;
+	unsigned long nr_objects;
 	unsigned int max_full;
 	unsigned int max_empty;
+	struct barn_range range_full;
+	struct barn_range range_empty;
+	unsigned int contended;
+	atomic_long_t granted;
+	struct barn_demand demand;
 };
 
 void barn_init(struct node_barn *barn, unsigned int max_full,
 	       unsigned int max_empty);
 void barn_set_limits(struct node_barn *barn, unsigned int max_full,
 		     unsigned int max_empty);
+
+bool barn_change_limits(struct node_barn *barn, unsigned int from,
+			unsigned int max_full, unsigned int max_empty);
 
 struct slab_sheaf *barn_get_full(struct node_barn *barn);
 struct slab_sheaf *barn_get_empty(struct node_barn *barn);
@@ -87,5 +109,9 @@ struct slab_sheaf *barn_swap_full(struct node_barn *barn,
 
 void barn_take_all(struct node_barn *barn, struct list_head *full,
 		   struct list_head *empty);
+void barn_take_oldest(struct node_barn *barn, unsigned int nr,
+		      struct list_head *full);
+unsigned int barn_take_unneeded(struct node_barn *barn, struct list_head *full,
+				struct list_head *empty);
 
 #endif /* MM_SLAB_BARN_H */

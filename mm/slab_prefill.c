@@ -22,7 +22,8 @@
  * sheaf of the right size, made for the purpose and freed afterwards. Its objects
  * come from slabs and go back there. The same if the cache has no sheaves at all,
  * because of debugging, SLUB_TINY, or the user's will: all sheaves are oversize
- * then. This is slower, but works the same. Such a sheaf is told by its capacity.
+ * then. This is slower, but works the same. Such a sheaf is marked (sheaf->oversize): the
+ * capacity of the other ones may change while they are lent.
  *
  * The memory reserves. Who may use them, by gfp flags or as a task, gets objects
  * from there if there are no others. They must not end up in the sheaf of a CPU,
@@ -68,12 +69,6 @@
 #include "slab.h"
 #include "slab_sheaf.h"
 
-static bool is_oversize(const struct kmem_cache *s,
-			const struct slab_sheaf *sheaf)
-{
-	return sheaf->capacity != sheaf_capacity(s);
-}
-
 static bool may_allocate(struct kmem_cache *s, gfp_t gfp)
 {
 	might_alloc(gfp);
@@ -84,13 +79,13 @@ static bool may_allocate(struct kmem_cache *s, gfp_t gfp)
 static bool fill_from_slabs(struct kmem_cache *s, gfp_t gfp,
 			    struct slab_sheaf *sheaf, unsigned int size)
 {
-	unsigned int max = is_oversize(s, sheaf) ? size : sheaf->capacity;
+	unsigned int max = sheaf->oversize ? size : sheaf->capacity;
 	unsigned int nr;
 
 	nr = slab_fill(s, sheaf->objects + sheaf->size, size - sheaf->size,
 		       max - sheaf->size, gfp, &sheaf->reserves);
 	sheaf->size += nr;
-	if (!is_oversize(s, sheaf))
+	if (!sheaf->oversize)
 		stat_add(s, SHEAF_REFILL, nr);
 	return sheaf->size >= size;
 }
@@ -127,11 +122,37 @@ static struct slab_sheaf *prefill_oversize(struct kmem_cache *s, gfp_t gfp,
 	sheaf->size = 0;
 	sheaf->capacity = size;
 	sheaf->reserves = false;
+	sheaf->oversize = true;
 	if (!fill_from_slabs(s, gfp, sheaf, size)) {
 		free_oversize(s, sheaf);
 		return NULL;
 	}
 	stat(s, SHEAF_PREFILL_OVERSIZE);
+	return sheaf;
+}
+
+static struct slab_sheaf *prefill(struct kmem_cache *s, gfp_t gfp,
+				  unsigned int size)
+{
+	struct slab_sheaf *sheaf;
+
+	if (unlikely(size > sheaf_capacity(s)))
+		return prefill_oversize(s, gfp, size);
+
+	sheaf = sheaf_lend(s, size, gfp);
+	if (unlikely(!sheaf))
+		return NULL;
+	sheaf->reserves = false;
+	sheaf->oversize = false;
+	if (likely(sheaf->size >= size)) {
+		stat(s, SHEAF_PREFILL_FAST);
+		return sheaf;
+	}
+	if (unlikely(!fill_from_slabs(s, gfp, sheaf, size))) {
+		sheaf_take_back(s, sheaf, !sheaf->reserves);
+		return NULL;
+	}
+	stat(s, SHEAF_PREFILL_SLOW);
 	return sheaf;
 }
 
@@ -153,28 +174,10 @@ static struct slab_sheaf *prefill_oversize(struct kmem_cache *s, gfp_t gfp,
 struct slab_sheaf *kmem_cache_prefill_sheaf(struct kmem_cache *s, gfp_t gfp,
 					    unsigned int size)
 {
-	struct slab_sheaf *sheaf;
-
 	gfp &= gfp_allowed_mask;
 	if (unlikely(!size || !may_allocate(s, gfp)))
 		return NULL;
-	if (unlikely(size > sheaf_capacity(s)))
-		return prefill_oversize(s, gfp, size);
-
-	sheaf = sheaf_lend(s, size, gfp);
-	if (unlikely(!sheaf))
-		return NULL;
-	sheaf->reserves = false;
-	if (likely(sheaf->size >= size)) {
-		stat(s, SHEAF_PREFILL_FAST);
-		return sheaf;
-	}
-	if (unlikely(!fill_from_slabs(s, gfp, sheaf, size))) {
-		sheaf_take_back(s, sheaf, !sheaf->reserves);
-		return NULL;
-	}
-	stat(s, SHEAF_PREFILL_SLOW);
-	return sheaf;
+	return prefill(s, gfp, size);
 }
 EXPORT_SYMBOL(kmem_cache_prefill_sheaf);
 
@@ -204,7 +207,7 @@ int kmem_cache_refill_sheaf(struct kmem_cache *s, gfp_t gfp,
 		return -ENOMEM;
 
 	if (likely(size <= sheaf->capacity)) {
-		if (likely(!is_oversize(s, sheaf)))
+		if (likely(!sheaf->oversize))
 			sheaf_top_up(s, sheaf, size);
 		if (likely(sheaf->size >= size) ||
 		    fill_from_slabs(s, gfp, sheaf, size))
@@ -212,7 +215,7 @@ int kmem_cache_refill_sheaf(struct kmem_cache *s, gfp_t gfp,
 		return -ENOMEM;
 	}
 
-	larger = prefill_oversize(s, gfp, size);
+	larger = prefill(s, gfp, size);
 	if (!larger)
 		return -ENOMEM;
 	kmem_cache_return_sheaf(s, gfp, sheaf);
@@ -234,7 +237,7 @@ EXPORT_SYMBOL(kmem_cache_refill_sheaf);
 void kmem_cache_return_sheaf(struct kmem_cache *s, gfp_t gfp,
 			     struct slab_sheaf *sheaf)
 {
-	if (unlikely(is_oversize(s, sheaf))) {
+	if (unlikely(sheaf->oversize)) {
 		free_oversize(s, sheaf);
 		stat(s, SHEAF_RETURN_SLOW);
 		return;
@@ -271,7 +274,7 @@ void *kmem_cache_alloc_from_sheaf_noprof(struct kmem_cache *s, gfp_t gfp,
 	if (unlikely(object))
 		return slab_hand_out_guarded(s, gfp, object, _RET_IP_);
 
-	stat(s, is_oversize(s, sheaf) ? ALLOC_SLOWPATH : ALLOC_FASTPATH);
+	stat(s, sheaf->oversize ? ALLOC_SLOWPATH : ALLOC_FASTPATH);
 	return slab_hand_out(s, gfp, sheaf->objects[--sheaf->size], _RET_IP_);
 }
 EXPORT_SYMBOL(kmem_cache_alloc_from_sheaf_noprof);

@@ -320,23 +320,6 @@ static unsigned int free_one(struct rcu_sheaves *rs)
  */
 
 /*
- * The CPU whose timer starts a work item: this one, or, if it is isolated, one
- * that is not. Called with interrupts disabled, so it stays online.
- */
-static unsigned int timer_cpu(void)
-{
-	unsigned int this_cpu = smp_processor_id();
-	unsigned int cpu;
-
-	if (likely(!cpu_is_isolated(this_cpu)))
-		return this_cpu;
-	for_each_online_cpu(cpu)
-		if (!cpu_is_isolated(cpu))
-			return cpu;
-	return this_cpu;
-}
-
-/*
  * Nobody is woken up here and now, at least one jiffy has to pass: this may be the
  * scheduler. Under the lock, as nobody must rely on what is not started yet.
  */
@@ -344,7 +327,7 @@ static void start_work(struct rcu_sheaves *rs, struct delayed_work *dwork,
 		       unsigned long delay)
 {
 	lockdep_assert_held(&rs->lock);
-	queue_delayed_work_on(timer_cpu(), rcu_sheaf_workqueue, dwork, delay);
+	queue_delayed_work_on(sheaf_timer_cpu(), rcu_sheaf_workqueue, dwork, delay);
 }
 
 /*

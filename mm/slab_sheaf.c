@@ -91,6 +91,7 @@
  * allocated nor are slabs touched under the latter two.
  */
 
+#include <linux/jiffies.h>
 #include <linux/kernel.h>
 #include <linux/mm.h>
 #include <linux/mmzone.h>
@@ -121,11 +122,16 @@ int sheaf_near_node(int node)
 }
 
 /* NULL if the cache has no sheaves, or if memory was short. */
+static struct node_barn *barn_at(struct kmem_cache *s, int node)
+{
+	struct node_barn **barns = READ_ONCE(s->barns);
+
+	return barns ? READ_ONCE(barns[node]) : NULL;
+}
+
 static struct node_barn *get_barn(struct kmem_cache *s)
 {
-	if (!s->barns)
-		return NULL;
-	return READ_ONCE(s->barns[numa_node_id()]);
+	return barn_at(s, numa_node_id());
 }
 
 /*
@@ -140,7 +146,7 @@ static struct node_barn *get_near_barn(struct kmem_cache *s)
 		return NULL;
 
 	node = sheaf_near_node(numa_node_id());
-	return node == NUMA_NO_NODE ? NULL : READ_ONCE(s->barns[node]);
+	return node == NUMA_NO_NODE ? NULL : barn_at(s, node);
 }
 
 /*
@@ -153,30 +159,35 @@ static struct node_barn *get_barn_of(struct kmem_cache *s, int node)
 	if (unlikely(!node_state(node, N_CPU)) &&
 	    sheaf_near_node(numa_node_id()) != node)
 		return NULL;
-	return READ_ONCE(s->barns[node]);
+	return barn_at(s, node);
+}
+
+static int node_of_sheaf(const struct slab_sheaf *full)
+{
+	return page_to_nid(virt_to_page(full->objects[0]));
 }
 
 /* The barn of the node that a full sheaf is from, if that is another one. */
 static struct node_barn *get_home_barn(struct kmem_cache *s,
 				       const struct slab_sheaf *full)
 {
-	int node = page_to_nid(virt_to_page(full->objects[0]));
+	int node = node_of_sheaf(full);
 
 	return node == numa_node_id() ? NULL : get_barn_of(s, node);
 }
 
-static struct slab_sheaf *alloc_sheaf(struct kmem_cache *s, gfp_t gfp)
+static struct slab_sheaf *alloc_sheaf(struct kmem_cache *s,
+				      unsigned int capacity, gfp_t gfp)
 {
 	struct slab_sheaf *sheaf;
 
-	sheaf = kmalloc_nosheaf(struct_size(sheaf, objects, s->sheaf_capacity),
-				gfp);
+	sheaf = kmalloc_nosheaf(struct_size(sheaf, objects, capacity), gfp);
 	if (!sheaf)
 		return NULL;
 
 	sheaf->cache = s;
 	sheaf->size = 0;
-	sheaf->capacity = s->sheaf_capacity;
+	sheaf->capacity = capacity;
 	stat(s, SHEAF_ALLOC);
 	return sheaf;
 }
@@ -185,13 +196,14 @@ static struct slab_sheaf *alloc_sheaf(struct kmem_cache *s, gfp_t gfp)
  * Never sleeps and never wakes up a reclaimer that the caller would not wake up
  * itself. The caller has another way if there is no memory.
  */
-static struct slab_sheaf *alloc_empty_sheaf(struct kmem_cache *s, gfp_t gfp)
+static struct slab_sheaf *alloc_empty_sheaf(struct kmem_cache *s,
+					    unsigned int capacity, gfp_t gfp)
 {
-	if (!s->sheaf_capacity)
+	if (!capacity)
 		return NULL;
 
 	gfp &= __GFP_KSWAPD_RECLAIM;
-	return alloc_sheaf(s, gfp | __GFP_NOMEMALLOC | __GFP_NOWARN);
+	return alloc_sheaf(s, capacity, gfp | __GFP_NOMEMALLOC | __GFP_NOWARN);
 }
 
 void free_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
@@ -236,14 +248,20 @@ struct slab_sheaf *find_empty_sheaf(struct kmem_cache *s)
 
 struct slab_sheaf *get_empty_sheaf(struct kmem_cache *s, gfp_t gfp)
 {
-	return find_empty_sheaf(s) ?: alloc_empty_sheaf(s, gfp);
+	return find_empty_sheaf(s) ?:
+	       alloc_empty_sheaf(s, sheaf_capacity(s), gfp);
 }
 
+/*
+ * Sheaves of another size than those of the cache are now, because it has changed, or
+ * of a CPU that has only begun to use the cache, go no further when they are empty.
+ */
 void put_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *empty)
 {
 	struct node_barn *barn = get_barn(s);
 
-	if (!barn || !barn_put_empty(barn, empty))
+	if (!barn || empty->capacity != sheaf_capacity(s) ||
+	    !barn_put_empty(barn, empty))
 		free_empty_sheaf(s, empty);
 }
 
@@ -256,17 +274,41 @@ void flush_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	sheaf->size = 0;
 }
 
+void release_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
+{
+	flush_sheaf(s, sheaf);
+	free_empty_sheaf(s, sheaf);
+}
+
+/* The barn of a node has no room. Returns whether it has some now. */
+static bool barn_refused(struct kmem_cache *s, struct node_barn *barn, int node)
+{
+	return balance_refused(&barn->demand, jiffies) &&
+	       sheaf_follows(s, BALANCE_GROWTH) &&
+	       sheaf_barn_grow(s, barn, node);
+}
+
 static bool put_full_sheaf(struct kmem_cache *s, struct slab_sheaf *full)
 {
-	struct node_barn *barn = get_barn(s);
+	/* The task may move meanwhile, and then this is just another barn. */
+	int node = numa_node_id(), home_node = node_of_sheaf(full);
+	struct node_barn *barn = barn_at(s, node);
+	struct node_barn *home = NULL;
 
-	if (!barn)
+	if (!barn || !sheaf_capacity(s))
 		return false;
 	if (barn_put_full(barn, full))
 		return true;
 
-	barn = get_home_barn(s, full);
-	return barn && barn_put_full(barn, full);
+	if (home_node != node)
+		home = get_barn_of(s, home_node);
+	if (home && barn_put_full(home, full))
+		return true;
+
+	if (barn_refused(s, barn, node) && barn_put_full(barn, full))
+		return true;
+	return home && barn_refused(s, home, home_node) &&
+	       barn_put_full(home, full);
 }
 
 /* Get rid of a sheaf, whatever is in it. Returns whether no object was flushed. */
@@ -299,7 +341,8 @@ static bool install_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	struct slab_sheaf *rest = NULL;
 	struct slab_sheaf *main, *spare;
 
-	if (!local_trylock(&s->cpu_sheaves->lock))
+	if (unlikely(!sheaf_capacity(s)) ||
+	    !local_trylock(&s->cpu_sheaves->lock))
 		return put_sheaf(s, sheaf);
 
 	pcs = this_cpu_ptr(s->cpu_sheaves);
@@ -333,6 +376,21 @@ static struct slab_sheaf *full_for_empty(struct node_barn *barn, bool trade,
 	return trade ? barn_swap_empty(barn, empty) : barn_get_full(barn);
 }
 
+/* The cache has no sheaves any more: nor shall this CPU. */
+static struct slab_sheaf *retire_main(struct slub_percpu_sheaves *pcs)
+{
+	struct slab_sheaf *main = pcs->main;
+
+	set_main(pcs, slab_no_sheaf);
+	return main == slab_no_sheaf ? NULL : main;
+}
+
+static void retire(struct kmem_cache *s, struct slab_sheaf *sheaf)
+{
+	if (sheaf)
+		release_sheaf(s, sheaf);
+}
+
 /*
  * Make main a full one from a barn. An empty main goes there for it, if there is an
  * (empty) spare as well, and becomes the spare otherwise. If the former leaves an
@@ -344,26 +402,32 @@ static bool full_main_from_barn(struct kmem_cache *s,
 				struct slab_sheaf **rest)
 {
 	struct slab_sheaf *empty = pcs->main;
+	struct node_barn *barn, *near = NULL;
 	struct slab_sheaf *full;
-	struct node_barn *barn;
-	bool trade = *spare;
+	bool second = *spare;
+	bool trade;
 
 	barn = get_barn(s);
 	if (!barn)
 		return false;
 
+	/* Sheaves of another size than they should have go no further. */
+	trade = second && empty->capacity == sheaf_capacity(s);
 	full = full_for_empty(barn, trade, &empty);
 	if (!full) {
-		barn = get_near_barn(s);
-		if (barn)
-			full = full_for_empty(barn, trade, &empty);
+		near = get_near_barn(s);
+		if (near)
+			full = full_for_empty(near, trade, &empty);
 	}
 	if (!full) {
+		balance_lacked(&barn->demand, jiffies);
+		if (near)
+			balance_lacked(&near->demand, jiffies);
 		stat(s, BARN_GET_FAIL);
 		return false;
 	}
 
-	if (trade)
+	if (second)
 		*rest = empty;
 	else if (empty != slab_no_sheaf)
 		*spare = empty;
@@ -386,6 +450,13 @@ static bool replace_empty_main(struct kmem_cache *s,
 	if (spare && spare->size) {
 		set_main(pcs, spare);
 		spare = main;
+		/* Of another size than it should have: too large, or too small. */
+		if (unlikely(main->capacity > sheaf_capacity(s) ||
+			     main->capacity < pcs->fill) &&
+		    main != slab_no_sheaf) {
+			*rest = main;
+			spare = NULL;
+		}
 	} else {
 		done = full_main_from_barn(s, pcs, &spare, rest);
 	}
@@ -449,19 +520,45 @@ static bool replace_full_main(struct kmem_cache *s,
 	return done;
 }
 
+/*
+ * The sheaves of this CPU cannot serve, nor can the barn. Returns how many objects, or
+ * how much room, the CPU should get.
+ */
+static unsigned int note_miss(struct kmem_cache *s,
+			      struct slub_percpu_sheaves *pcs, bool *again)
+{
+	unsigned int capacity = sheaf_capacity(s);
+	unsigned int now = jiffies;
+
+	*again = now - pcs->missed_at < BALANCE_INTERVAL;
+
+	if (sheaf_follows(s, BALANCE_SLOW_START))
+		pcs->fill = balance_fill(pcs->fill, capacity, SHEAF_HEAD,
+					 now - pcs->missed_at);
+	else
+		pcs->fill = capacity;
+	pcs->missed_at = now;
+	return pcs->fill;
+}
+
 /* All sheaves are empty: refill one, and take the object out of it. */
 static void *alloc_by_refill(struct kmem_cache *s, struct slab_sheaf *sheaf,
-			     gfp_t gfp, int node)
+			     unsigned int fill, gfp_t gfp, int node)
 {
 	void *object;
 
+	if (sheaf && (sheaf->capacity < fill ||
+		      sheaf->capacity > sheaf_capacity(s))) {
+		free_empty_sheaf(s, sheaf);
+		sheaf = NULL;
+	}
 	if (!sheaf)
-		sheaf = get_empty_sheaf(s, gfp);
+		sheaf = find_empty_sheaf(s) ?: alloc_empty_sheaf(s, fill, gfp);
 	if (!sheaf)
 		return NULL;
 
-	sheaf->size = slab_refill(s, sheaf->objects, 1, sheaf->capacity, gfp,
-				  node);
+	sheaf->size = slab_refill(s, sheaf->objects, 1,
+				  min(fill, sheaf->capacity), gfp, node);
 	if (!sheaf->size) {
 		put_empty_sheaf(s, sheaf);
 		return NULL;
@@ -483,6 +580,38 @@ static bool object_on_node(const void *object, int node)
 	return node == NUMA_NO_NODE || page_to_nid(virt_to_page(object)) == node;
 }
 
+/* Neither sheaves nor barn have an object. Out of line, and releases the lock. */
+static noinline void *alloc_miss(struct kmem_cache *s,
+				 struct slub_percpu_sheaves *pcs, gfp_t gfp,
+				 int node)
+{
+	struct slab_sheaf *empty, *main = NULL;
+	unsigned int fill;
+	bool again;
+
+	if (node != NUMA_NO_NODE && node != numa_node_id()) {
+		local_unlock(&s->cpu_sheaves->lock);
+		return NULL;
+	}
+
+	/* If there is a spare, it is empty as well, and can be refilled. */
+	empty = take_spare(pcs);
+	fill = note_miss(s, pcs, &again);
+	if (unlikely(!fill))
+		main = retire_main(pcs);
+	local_unlock(&s->cpu_sheaves->lock);
+
+	if (unlikely(!fill)) {
+		retire(s, empty);
+		retire(s, main);
+		return NULL;
+	}
+	/* Once in a while is nothing to be watched; and not by who must not wake up others. */
+	if (again && (gfp & __GFP_KSWAPD_RECLAIM))
+		sheaves_watch();
+	return alloc_by_refill(s, empty, fill, gfp, node);
+}
+
 /**
  * __sheaf_alloc - allocate an object when that is not trivial
  * @s: The cache.
@@ -499,10 +628,10 @@ void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node)
 {
 	struct slub_percpu_sheaves *pcs = this_cpu_ptr(s->cpu_sheaves);
 	struct slab_sheaf *rest = NULL;
-	struct slab_sheaf *empty;
+	struct slab_sheaf *main;
 	void *object = NULL;
 
-	if (unlikely(!s->sheaf_capacity)) {
+	if (unlikely(!sheaf_capacity(s) && pcs->main == slab_no_sheaf)) {
 		local_unlock(&s->cpu_sheaves->lock);
 		return NULL;
 	}
@@ -511,30 +640,55 @@ void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node)
 	if (node != NUMA_NO_NODE && !node_state(node, N_NORMAL_MEMORY))
 		node = NUMA_NO_NODE;
 
-	if (pcs->main->size || replace_empty_main(s, pcs, &rest)) {
-		struct slab_sheaf *main = pcs->main;
+	if (unlikely(!pcs->main->size && !replace_empty_main(s, pcs, &rest)))
+		return alloc_miss(s, pcs, gfp, node);
 
-		if (object_on_node(main->objects[main->size - 1], node)) {
-			object = main->objects[--main->size];
-			stat(s, ALLOC_FASTPATH);
-		} else {
-			stat(s, ALLOC_NODE_MISMATCH);
-		}
-		local_unlock(&s->cpu_sheaves->lock);
-		if (unlikely(rest))
-			free_empty_sheaf(s, rest);
-		return object;
+	main = pcs->main;
+	if (object_on_node(main->objects[main->size - 1], node)) {
+		object = main->objects[--main->size];
+		stat(s, ALLOC_FASTPATH);
+	} else {
+		stat(s, ALLOC_NODE_MISMATCH);
 	}
-
-	if (node != NUMA_NO_NODE && node != numa_node_id()) {
-		local_unlock(&s->cpu_sheaves->lock);
-		return NULL;
-	}
-
-	/* If there is a spare, it is empty as well, and can be refilled. */
-	empty = take_spare(pcs);
 	local_unlock(&s->cpu_sheaves->lock);
-	return alloc_by_refill(s, empty, gfp, node);
+	if (unlikely(rest))
+		free_empty_sheaf(s, rest);
+	return object;
+}
+
+/* Neither sheaves nor barn have room. Out of line, and releases the lock. */
+static noinline bool free_miss(struct kmem_cache *s,
+			       struct slub_percpu_sheaves *pcs, void *object)
+{
+	unsigned int fill = 0;
+	struct slab_sheaf *sheaf;
+	bool again;
+
+	if (likely(sheaf_capacity(s)))
+		fill = note_miss(s, pcs, &again);
+	if (unlikely(!fill)) {
+		struct slab_sheaf *spare = take_spare(pcs);
+
+		sheaf = retire_main(pcs);
+		local_unlock(&s->cpu_sheaves->lock);
+		retire(s, spare);
+		retire(s, sheaf);
+		return false;
+	}
+	local_unlock(&s->cpu_sheaves->lock);
+
+	/*
+	 * There are places that free memory and would deadlock if kswapd was
+	 * woken up: no gfp flag is harmless here.
+	 */
+	sheaf = find_empty_sheaf(s) ?: alloc_empty_sheaf(s, fill, 0);
+	if (!sheaf)
+		return false;
+
+	sheaf_push(sheaf, object);
+	install_sheaf(s, sheaf);
+	stat(s, FREE_FASTPATH);
+	return true;
 }
 
 /**
@@ -548,31 +702,20 @@ void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node)
 bool __sheaf_free(struct kmem_cache *s, void *object)
 {
 	struct slub_percpu_sheaves *pcs = this_cpu_ptr(s->cpu_sheaves);
-	struct slab_sheaf *sheaf;
+	struct slab_sheaf *main = pcs->main;
 
-	if (unlikely(!s->sheaf_capacity)) {
+	/* Freed twice in a row, and the sheaf is full by the first time. */
+	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) && main->size &&
+	    unlikely(main->objects[main->size - 1] == object)) {
+		sheaf_report_double_free(main, object);
 		local_unlock(&s->cpu_sheaves->lock);
-		return false;
-	}
-
-	if (likely(replace_full_main(s, pcs))) {
-		sheaf_push(pcs->main, object);
-		local_unlock(&s->cpu_sheaves->lock);
-		stat(s, FREE_FASTPATH);
 		return true;
 	}
+	if (unlikely(!sheaf_capacity(s) || !replace_full_main(s, pcs)))
+		return free_miss(s, pcs, object);
+
+	sheaf_push(pcs->main, object);
 	local_unlock(&s->cpu_sheaves->lock);
-
-	/*
-	 * There are places that free memory and would deadlock if kswapd was
-	 * woken up: no gfp flag is harmless here.
-	 */
-	sheaf = get_empty_sheaf(s, 0);
-	if (!sheaf)
-		return false;
-
-	sheaf_push(sheaf, object);
-	install_sheaf(s, sheaf);
 	stat(s, FREE_FASTPATH);
 	return true;
 }
@@ -644,6 +787,33 @@ static void push_objects(struct slab_sheaf *sheaf, void **p, unsigned int nr)
 #endif
 }
 
+/*
+ * All sheaves of this CPU are full: another one for the barn, in exchange for which it
+ * takes a full one, if it has room for that, or gets it.
+ */
+static bool add_empty_sheaf(struct kmem_cache *s)
+{
+	int node = numa_node_id();
+	struct node_barn *barn = barn_at(s, node);
+	struct slab_sheaf *sheaf;
+
+	if (!barn)
+		return false;
+	if (READ_ONCE(barn->nr_full) >= READ_ONCE(barn->max_full) &&
+	    !barn_refused(s, barn, node))
+		return false;
+	/* As in __sheaf_free(), no gfp flag is harmless. */
+	sheaf = alloc_empty_sheaf(s, sheaf_capacity(s), 0);
+	if (!sheaf)
+		return false;
+	/* Who frees so many at once needs no small sheaves any more. */
+	this_cpu_write(s->cpu_sheaves->fill, sheaf->capacity);
+	if (barn_put_empty(barn, sheaf))
+		return true;
+	free_empty_sheaf(s, sheaf);
+	return false;
+}
+
 /* As many objects, from the start of @p, as there is room for. */
 static unsigned int put_into_sheaves(struct kmem_cache *s, unsigned int nr,
 				     void **p)
@@ -665,7 +835,7 @@ static unsigned int put_into_sheaves(struct kmem_cache *s, unsigned int nr,
 		}
 		local_unlock(&s->cpu_sheaves->lock);
 
-		if (!batch)
+		if (!batch && !add_empty_sheaf(s))
 			break;
 		done += batch;
 	}
@@ -697,7 +867,7 @@ unsigned int sheaf_alloc_bulk(struct kmem_cache *s, unsigned int nr, void **p)
  * @nr: How many to free.
  * @p: The objects. sheaf_accepts() all of them, and the free hooks have run.
  *
- * Does not allocate sheaves, and does not flush.
+ * Does not flush, and allocates a sheaf only if the barn has room for a full one.
  *
  * Context: As sheaf_free().
  * Return: How many objects were freed, from the start of @p.
@@ -749,7 +919,8 @@ struct slab_sheaf *send_home(struct kmem_cache *s, struct slab_sheaf *full)
 
 	if (barn) {
 		empty = barn_swap_full(barn, full);
-		if (empty || barn_put_full(barn, full)) {
+		if (empty || barn_put_full(barn, full) ||
+		    (barn_refused(s, barn, node) && barn_put_full(barn, full))) {
 			stat(s, BARN_PUT);
 			return empty;
 		}
@@ -763,7 +934,8 @@ static void install_remote(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
 	struct slub_percpu_sheaves *pcs;
 
-	if (local_trylock(&s->cpu_sheaves->lock)) {
+	if (likely(sheaf_capacity(s)) &&
+	    local_trylock(&s->cpu_sheaves->lock)) {
 		pcs = this_cpu_ptr(s->cpu_sheaves);
 		if (!pcs->remote) {
 			/* As in give_spare(), for who counts. */
@@ -795,7 +967,7 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
 	struct slub_percpu_sheaves *pcs;
 	struct slab_sheaf *sheaf;
 
-	if (!s->sheaf_capacity || !local_trylock(&s->cpu_sheaves->lock))
+	if (!sheaf_capacity(s) || !local_trylock(&s->cpu_sheaves->lock))
 		return false;
 
 	pcs = this_cpu_ptr(s->cpu_sheaves);
@@ -829,8 +1001,10 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
  */
 
 /* What somebody who is to get it may do for an empty sheaf, may be done. */
-static struct slab_sheaf *get_sheaf_to_lend(struct kmem_cache *s, gfp_t gfp)
+static struct slab_sheaf *get_sheaf_to_lend(struct kmem_cache *s,
+					    unsigned int size, gfp_t gfp)
 {
+	unsigned int capacity = max(size, sheaf_capacity(s));
 	struct node_barn *barn = get_barn(s);
 	struct slab_sheaf *sheaf = NULL;
 
@@ -838,9 +1012,17 @@ static struct slab_sheaf *get_sheaf_to_lend(struct kmem_cache *s, gfp_t gfp)
 		sheaf = barn_get_full(barn);
 	if (sheaf) {
 		stat(s, BARN_GET);
-		return sheaf;
+		if (likely(sheaf->capacity >= size))
+			return sheaf;
+		put_sheaf(s, sheaf);
 	}
-	return get_empty_sheaf(s, gfp) ?: alloc_sheaf(s, gfp & GFP_RECLAIM_MASK);
+	sheaf = find_empty_sheaf(s);
+	if (sheaf && unlikely(sheaf->capacity < size)) {
+		free_empty_sheaf(s, sheaf);
+		sheaf = NULL;
+	}
+	return sheaf ?: alloc_empty_sheaf(s, capacity, gfp) ?:
+	       alloc_sheaf(s, capacity, gfp & GFP_RECLAIM_MASK);
 }
 
 /**
@@ -864,11 +1046,17 @@ struct slab_sheaf *sheaf_lend(struct kmem_cache *s, unsigned int size,
 	struct slab_sheaf *sheaf = NULL;
 
 	if (local_trylock(&s->cpu_sheaves->lock)) {
-		sheaf = take_spare(this_cpu_ptr(s->cpu_sheaves));
+		struct slub_percpu_sheaves *pcs = this_cpu_ptr(s->cpu_sheaves);
+
+		sheaf = take_spare(pcs);
+		if (sheaf && unlikely(sheaf->capacity < size)) {
+			give_spare(pcs, sheaf);
+			sheaf = NULL;
+		}
 		local_unlock(&s->cpu_sheaves->lock);
 	}
 	if (unlikely(!sheaf))
-		sheaf = get_sheaf_to_lend(s, gfp);
+		sheaf = get_sheaf_to_lend(s, size, gfp);
 	if (likely(sheaf))
 		sheaf_top_up(s, sheaf, size);
 	return sheaf;
@@ -893,23 +1081,38 @@ void sheaf_top_up(struct kmem_cache *s, struct slab_sheaf *sheaf,
 						 sheaf->objects + sheaf->size);
 }
 
-/* Make a sheaf the spare of this CPU, or main, if it has none. */
+/*
+ * Make a sheaf the spare of this CPU, or main, if it has none. A spare that is smaller
+ * makes way for it.
+ */
 static bool install_lent_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
+	struct slab_sheaf *small = NULL;
 	struct slub_percpu_sheaves *pcs;
 	bool installed = true;
 
-	if (!local_trylock(&s->cpu_sheaves->lock))
+	if (unlikely(!sheaf_capacity(s)) ||
+	    !local_trylock(&s->cpu_sheaves->lock))
 		return false;
 
 	pcs = this_cpu_ptr(s->cpu_sheaves);
-	if (unlikely(pcs->main == slab_no_sheaf))
+	if (unlikely(pcs->main == slab_no_sheaf)) {
 		set_main(pcs, sheaf);
-	else if (likely(!READ_ONCE(pcs->spare)))
+	} else if (likely(!READ_ONCE(pcs->spare))) {
 		give_spare(pcs, sheaf);
-	else
-		installed = false;
+	} else {
+		small = take_spare(pcs);
+		if (small && small->capacity >= sheaf->capacity) {
+			give_spare(pcs, small);
+			small = NULL;
+			installed = false;
+		} else {
+			give_spare(pcs, sheaf);
+		}
+	}
 	local_unlock(&s->cpu_sheaves->lock);
+	if (unlikely(small))
+		put_sheaf(s, small);
 	return installed;
 }
 

@@ -30,6 +30,11 @@
  *	      mostly NULL. May be taken away at any time: see mm/slab_rcu.c.
  * @rcu_taken: How many sheaves have been @rcu_free of this CPU.
  * @rcu_done: How many of those of any CPU were done with on this CPU.
+ * @fill: How many objects the CPU should get when it has none left; 0 at first.
+ * @missed_at: When it last had none left, nor room, in jiffies.
+ * @idle: For how many intervals the CPU has not used its sheaves, as far as one can
+ *	  see from outside. Belongs, like @seen, to mm/slab_sheaf_trim.c.
+ * @seen: What was seen there the last time.
  */
 struct slub_percpu_sheaves {
 	local_trylock_t lock;
@@ -39,7 +44,17 @@ struct slub_percpu_sheaves {
 	struct slab_sheaf *rcu_free;
 	unsigned int rcu_taken;
 	unsigned int rcu_done;
+	unsigned int fill;
+	unsigned int missed_at;
+	unsigned int idle;
+	unsigned int seen;
 };
+
+/* For the limits of barns: as the load demands. */
+#define BARN_LIMIT_AUTO	(-1)
+
+/* What a sheaf takes besides the objects, in pointers to objects. */
+#define SHEAF_HEAD	((unsigned int)(sizeof(struct slab_sheaf) / sizeof(void *)))
 
 /* Stands for a main that is not there, see mm/slab_sheaf.c. */
 extern const struct slab_sheaf slab_no_sheaf_storage;
@@ -167,9 +182,18 @@ static __always_inline bool sheaf_is_remote(const struct slab *slab)
 
 bool sheaf_free_remote(struct kmem_cache *s, void *object);
 
+/* May change at any time. */
 static inline unsigned int sheaf_capacity(const struct kmem_cache *s)
 {
-	return s->sheaf_capacity;
+	return READ_ONCE(s->sheaf_capacity);
+}
+
+extern unsigned int slab_feedback;
+
+/* Whether a mechanism (BALANCE_*) works for a cache. */
+static inline bool sheaf_follows(const struct kmem_cache *s, unsigned int what)
+{
+	return READ_ONCE(s->feedback) & READ_ONCE(slab_feedback) & what;
 }
 
 unsigned int sheaf_alloc_bulk(struct kmem_cache *s, unsigned int nr, void **p);
@@ -182,20 +206,57 @@ void sheaf_top_up(struct kmem_cache *s, struct slab_sheaf *sheaf,
 bool sheaf_take_back(struct kmem_cache *s, struct slab_sheaf *sheaf,
 		     bool clean);
 
+/* Sizes that follow the load: mm/slab_sheaf_trim.c */
+extern bool sheaves_missed;
+void __sheaves_watch(void);
+bool sheaf_barn_grow(struct kmem_cache *s, struct node_barn *barn, int node);
+void sheaf_set_capacity(struct kmem_cache *s, unsigned int capacity);
+void sheaf_barn_update(struct kmem_cache *s, int node);
+void sheaf_barn_forget(struct kmem_cache *s, int node);
+unsigned int sheaf_barn_limit(struct kmem_cache *s, int node, int wanted);
+unsigned long sheaves_give_back(void);
+#if IS_ENABLED(CONFIG_KUNIT)
+bool sheaves_round(void);
+#endif
+
+/*
+ * Somebody needs more than there is in sheaves: look from time to time at what is not
+ * needed. For who may wake up others.
+ */
+static inline void sheaves_watch(void)
+{
+	if (unlikely(!READ_ONCE(sheaves_missed)))
+		__sheaves_watch();
+}
+
 /* What is done to all CPUs, and rarely: mm/slab_sheaf_admin.c */
 int sheaves_create(struct kmem_cache *s);
 int sheaves_enable(struct kmem_cache *s, unsigned int capacity);
+int sheaves_resize(struct kmem_cache *s, unsigned int capacity);
+void sheaves_set_feedback(struct kmem_cache *s, unsigned int feedback);
+void sheaves_set_all_feedback(unsigned int feedback);
+int sheaves_set_barns(struct kmem_cache *s, int max_full, int max_empty);
+void sheaves_detach_spare(struct slub_percpu_sheaves *pcs,
+			  struct list_head *sheaves);
+void sheaves_detach_all(struct slub_percpu_sheaves *pcs,
+			struct list_head *sheaves);
+unsigned int count_sheaf(struct slab_sheaf **sheafp);
+bool cpu_has_sheaves(struct kmem_cache *s, unsigned int cpu);
 void sheaves_destroy(struct kmem_cache *s);
 void sheaves_flush(struct kmem_cache *s);
 void sheaves_shutdown(struct kmem_cache *s);
 void sheaves_count_cpu(unsigned int cpu);
+unsigned int sheaves_cpus_of_node(int node);
 int sheaves_prepare_node(struct kmem_cache *s, int node);
 void sheaves_cpu_dead(struct kmem_cache *s, unsigned int cpu);
 unsigned long kmem_cache_cached_objects(struct kmem_cache *s);
 
 /* Whole sheaves, for those who use them in other ways, such as mm/slab_rcu.c */
 void free_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf);
+void release_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf);
+void release_sheaves(struct list_head *sheaves);
 int sheaf_near_node(int node);
+unsigned int sheaf_timer_cpu(void);
 struct slab_sheaf *find_empty_sheaf(struct kmem_cache *s);
 struct slab_sheaf *get_empty_sheaf(struct kmem_cache *s, gfp_t gfp);
 void put_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *empty);
@@ -272,6 +333,8 @@ static inline int sheaves_enable(struct kmem_cache *s, unsigned int capacity)
 	return 0;
 }
 
+static inline void sheaves_set_feedback(struct kmem_cache *s,
+					unsigned int feedback) { }
 static inline void sheaves_destroy(struct kmem_cache *s) { }
 static inline void sheaves_flush(struct kmem_cache *s) { }
 

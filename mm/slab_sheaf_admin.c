@@ -45,54 +45,123 @@
 #include <linux/sizes.h>
 #include <linux/smp.h>
 #include <linux/spinlock.h>
+#include <linux/string.h>
 #include <kunit/visibility.h>
 
 #include "internal.h"
 #include "slab_sheaf.h"
-
-/*
- * Of how many full and how many empty sheaves a barn accepts at least. A barn
- * for many CPUs accepts one for each CPU.
- */
-#define BARN_MIN_SHEAVES	10
 
 /* What the largest piece of memory that can be allocated has room for. */
 #define SHEAF_MAX_CAPACITY						\
 	((unsigned int)((KMALLOC_MAX_SIZE -				\
 			 sizeof(struct slab_sheaf)) / sizeof(void *)))
 
+/* What the command line says of all caches, or -1; and of some: "cache=N,cache=N" */
 static int boot_capacity __ro_after_init = -1;
+static char boot_capacities[256] __ro_after_init;
+
+/* The number at the start of a string, and of what comes behind it up to a comma. */
+static bool parse_capacity(const char *str, unsigned int *capacity)
+{
+	size_t len = strcspn(str, ",");
+	char number[12];
+
+	if (len >= sizeof(number))
+		return false;
+	memcpy(number, str, len);
+	number[len] = '\0';
+	return !kstrtouint(number, 0, capacity) &&
+	       *capacity <= SHEAF_MAX_CAPACITY;
+}
+
+static bool parse_capacities(const char *str)
+{
+	unsigned int capacity;
+
+	while (*str) {
+		const char *number = str + strcspn(str, "=,");
+
+		if (number == str || *number != '=' ||
+		    !parse_capacity(number + 1, &capacity))
+			return false;
+		str = number + strcspn(number, ",");
+		str += *str == ',';
+	}
+	return true;
+}
 
 static int __init setup_sheaf_capacity(char *str)
 {
 	unsigned int capacity;
+	char *rest = str;
+	bool all;
 
-	if (kstrtouint(str, 0, &capacity) || capacity > SHEAF_MAX_CAPACITY) {
-		pr_err("slab_sheaf_capacity=%s: not a number from 0 to %u, ignored\n",
-		       str, SHEAF_MAX_CAPACITY);
+	all = parse_capacity(str, &capacity);
+	if (all) {
+		rest += strcspn(rest, ",");
+		rest += *rest == ',';
+	}
+	if ((!all && !*rest) || !parse_capacities(rest) ||
+	    strscpy(boot_capacities, rest) < 0) {
+		boot_capacities[0] = '\0';
+		pr_err("slab_sheaf_capacity=%s: not a number from 0 to %u, or CACHE=NUMBER, with commas in between and %zu characters at most: ignored\n",
+		       str, SHEAF_MAX_CAPACITY, sizeof(boot_capacities) - 1);
 		return 1;
 	}
-	boot_capacity = capacity;
+	if (all)
+		boot_capacity = capacity;
 	return 1;
 }
 __setup("slab_sheaf_capacity=", setup_sheaf_capacity);
+
+/* What the command line says of a cache, or -1. */
+static int boot_capacity_of(const char *name)
+{
+	size_t len = strlen(name);
+	unsigned int capacity;
+	const char *str;
+
+	for (str = boot_capacities; *str; str += *str == ',') {
+		if (!strncmp(str, name, len) && str[len] == '=' &&
+		    parse_capacity(str + len + 1, &capacity))
+			return capacity;
+		str += strcspn(str, ",");
+	}
+	return boot_capacity;
+}
+
+/**
+ * sheaf_timer_cpu - the CPU whose timer should start work for sheaves
+ *
+ * Context: Interrupts disabled, so it stays online.
+ * Return: This CPU, or, if it is isolated, one that is not.
+ */
+unsigned int sheaf_timer_cpu(void)
+{
+	unsigned int this_cpu = smp_processor_id();
+	unsigned int cpu;
+
+	if (likely(!cpu_is_isolated(this_cpu)))
+		return this_cpu;
+	for_each_online_cpu(cpu)
+		if (!cpu_is_isolated(cpu))
+			return cpu;
+	return this_cpu;
+}
 
 /*
  * Giving back
  */
 
-static void release_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
-{
-	flush_sheaf(s, sheaf);
-	free_empty_sheaf(s, sheaf);
-}
-
-static void release_list(struct kmem_cache *s, struct list_head *sheaves)
+/* Sheaves of any caches. */
+void release_sheaves(struct list_head *sheaves)
 {
 	struct slab_sheaf *sheaf, *next;
 
-	list_for_each_entry_safe(sheaf, next, sheaves, barn_list)
-		release_sheaf(s, sheaf);
+	list_for_each_entry_safe(sheaf, next, sheaves, barn_list) {
+		release_sheaf(sheaf->cache, sheaf);
+		cond_resched();
+	}
 }
 
 static void flush_barn(struct kmem_cache *s, int node)
@@ -103,7 +172,7 @@ static void flush_barn(struct kmem_cache *s, int node)
 	if (!barn)
 		return;
 	barn_take_all(barn, &sheaves, &sheaves);
-	release_list(s, &sheaves);
+	release_sheaves(&sheaves);
 }
 
 static void flush_barns(struct kmem_cache *s)
@@ -120,18 +189,19 @@ static void detach(struct slab_sheaf *sheaf, struct list_head *sheaves)
 		list_add(&sheaf->barn_list, sheaves);
 }
 
-static void detach_spare(struct slub_percpu_sheaves *pcs,
-			 struct list_head *sheaves)
+void sheaves_detach_spare(struct slub_percpu_sheaves *pcs,
+			  struct list_head *sheaves)
 {
-	detach(xchg(&pcs->spare, NULL), sheaves);
+	if (READ_ONCE(pcs->spare))
+		detach(xchg(&pcs->spare, NULL), sheaves);
 }
 
 /* From a CPU that does not use its sheaves now. */
-static void detach_all(struct slub_percpu_sheaves *pcs,
-		       struct list_head *sheaves)
+void sheaves_detach_all(struct slub_percpu_sheaves *pcs,
+			struct list_head *sheaves)
 {
 	detach(xchg(&pcs->main, slab_no_sheaf), sheaves);
-	detach_spare(pcs, sheaves);
+	sheaves_detach_spare(pcs, sheaves);
 	detach(xchg(&pcs->remote, NULL), sheaves);
 }
 
@@ -162,13 +232,13 @@ void sheaves_cpu_dead(struct kmem_cache *s, unsigned int cpu)
 {
 	LIST_HEAD(sheaves);
 
-	detach_all(per_cpu_ptr(s->cpu_sheaves, cpu), &sheaves);
-	release_list(s, &sheaves);
+	sheaves_detach_all(per_cpu_ptr(s->cpu_sheaves, cpu), &sheaves);
+	release_sheaves(&sheaves);
 	flush_deserted_barns(s, cpu_to_node(cpu));
 }
 
 /* Racy, and good enough: who starts to use the cache now may be overlooked. */
-static bool cpu_has_sheaves(struct kmem_cache *s, unsigned int cpu)
+bool cpu_has_sheaves(struct kmem_cache *s, unsigned int cpu)
 {
 	struct slub_percpu_sheaves *pcs = per_cpu_ptr(s->cpu_sheaves, cpu);
 
@@ -196,10 +266,10 @@ static void detach_online(struct kmem_cache *s, struct list_head *sheaves)
 		if (!cpu_is_isolated(cpu)) {
 			spin_lock(&pcs->lock);
 		} else if (!spin_trylock(&pcs->lock)) {
-			detach_spare(pcs, sheaves);
+			sheaves_detach_spare(pcs, sheaves);
 			continue;
 		}
-		detach_all(pcs, sheaves);
+		sheaves_detach_all(pcs, sheaves);
 		spin_unlock(&pcs->lock);
 	}
 }
@@ -233,7 +303,7 @@ static void detach_here(void *info)
 		return;
 	}
 	raw_spin_lock(&v->lock);
-	detach_all(this_cpu_ptr(v->s->cpu_sheaves), &v->sheaves);
+	sheaves_detach_all(this_cpu_ptr(v->s->cpu_sheaves), &v->sheaves);
 	raw_spin_unlock(&v->lock);
 	local_unlock(&v->s->cpu_sheaves->lock);
 	cpumask_clear_cpu(smp_processor_id(), &visit_mask);
@@ -254,8 +324,8 @@ static void detach_online(struct kmem_cache *s, struct list_head *sheaves)
 		if (!cpu_has_sheaves(s, cpu))
 			continue;
 		if (cpu_is_isolated(cpu))
-			detach_spare(per_cpu_ptr(s->cpu_sheaves, cpu),
-				     &v.sheaves);
+			sheaves_detach_spare(per_cpu_ptr(s->cpu_sheaves, cpu),
+					     &v.sheaves);
 		else
 			cpumask_set_cpu(cpu, &visit_mask);
 	}
@@ -286,7 +356,7 @@ void sheaves_flush(struct kmem_cache *s)
 	LIST_HEAD(sheaves);
 	unsigned int cpu;
 
-	if (!s->sheaf_capacity)
+	if (!s->barns)
 		return;
 
 	lockdep_assert_cpus_held();
@@ -300,7 +370,7 @@ void sheaves_flush(struct kmem_cache *s)
 			sheaves_cpu_dead(s, cpu);
 
 	detach_online(s, &sheaves);
-	release_list(s, &sheaves);
+	release_sheaves(&sheaves);
 	flush_barns(s);
 	mutex_unlock(&visit_mutex);
 }
@@ -319,14 +389,14 @@ void sheaves_shutdown(struct kmem_cache *s)
 	LIST_HEAD(sheaves);
 	unsigned int cpu;
 
-	if (!s->sheaf_capacity)
+	if (!s->barns)
 		return;
 
 	mutex_lock(&visit_mutex);
 	for_each_possible_cpu(cpu)
 		if (cpu_has_sheaves(s, cpu))
-			detach_all(per_cpu_ptr(s->cpu_sheaves, cpu), &sheaves);
-	release_list(s, &sheaves);
+			sheaves_detach_all(per_cpu_ptr(s->cpu_sheaves, cpu), &sheaves);
+	release_sheaves(&sheaves);
 	flush_barns(s);
 	mutex_unlock(&visit_mutex);
 }
@@ -339,7 +409,7 @@ void sheaves_shutdown(struct kmem_cache *s)
  * The sheaf need not be that CPU's any more, nor of this cache. But it is a sheaf, or
  * was one: KASAN may know that it is free, and have stored something there.
  */
-static __no_kasan_or_inline unsigned int count_sheaf(struct slab_sheaf **sheafp)
+__no_kasan_or_inline unsigned int count_sheaf(struct slab_sheaf **sheafp)
 {
 	struct slab_sheaf *sheaf = kasan_reset_tag(READ_ONCE(*sheafp));
 	unsigned int size;
@@ -360,7 +430,7 @@ static unsigned long count_cpu(struct slub_percpu_sheaves *pcs)
  * kmem_cache_cached_objects - how many objects there are in sheaves and barns
  * @s: The cache.
  *
- * These objects are free, but /proc/slabinfo has them as allocated. Looks at the
+ * These objects are free, but their slabs have them as allocated. Looks at the
  * sheaves of all CPUs from here, and disturbs none of them.
  *
  * Context: Any.
@@ -372,7 +442,7 @@ unsigned long kmem_cache_cached_objects(struct kmem_cache *s)
 	unsigned int cpu;
 	int node;
 
-	if (!s->sheaf_capacity)
+	if (!READ_ONCE(s->barns))
 		return 0;
 
 	/* The memory of sheaves is SLAB_TYPESAFE_BY_RCU. */
@@ -385,7 +455,7 @@ unsigned long kmem_cache_cached_objects(struct kmem_cache *s)
 		struct node_barn *barn = READ_ONCE(s->barns[node]);
 
 		if (barn)
-			nr += READ_ONCE(barn->nr_full) * s->sheaf_capacity;
+			nr += READ_ONCE(barn->nr_objects);
 	}
 	return nr;
 }
@@ -416,9 +486,40 @@ void sheaves_count_cpu(unsigned int cpu)
 		nr_cpus_of_node[node]++;
 }
 
-static unsigned int barn_limit(int node)
+/**
+ * sheaves_cpus_of_node - how many CPUs of a node there have been online
+ * @node: The node.
+ *
+ * Context: Any.
+ */
+unsigned int sheaves_cpus_of_node(int node)
 {
-	return max(nr_cpus_of_node[node], BARN_MIN_SHEAVES);
+	return READ_ONCE(nr_cpus_of_node[node]);
+}
+
+static int make_barn(struct kmem_cache *s, struct node_barn **barns, int node)
+{
+	struct node_barn *barn;
+
+	/* Falls back to other nodes if this one has no memory, or not yet. */
+	barn = kzalloc_node(sizeof(*barn), GFP_KERNEL, node);
+	if (!barn)
+		return -ENOMEM;
+	barn_init(barn, sheaf_barn_limit(s, node, s->barn_max_full),
+		  sheaf_barn_limit(s, node, s->barn_max_empty));
+	/* Others use it as soon as they see it. */
+	smp_store_release(&barns[node], barn);
+	return 0;
+}
+
+static void free_barns(struct node_barn **barns)
+{
+	int node;
+
+	if (barns)
+		for_each_node(node)
+			kfree(barns[node]);
+	kfree(barns);
 }
 
 /**
@@ -433,27 +534,11 @@ static unsigned int barn_limit(int node)
  */
 int sheaves_prepare_node(struct kmem_cache *s, int node)
 {
-	struct node_barn *barn;
-	unsigned int limit;
-
-	if (!s->sheaf_capacity || node == NUMA_NO_NODE)
+	if (!s->barns || node == NUMA_NO_NODE)
 		return 0;
-
-	limit = barn_limit(node);
-	barn = s->barns[node];
-	if (barn) {
-		if (barn->max_full != limit)
-			barn_set_limits(barn, limit, limit);
-		return 0;
-	}
-
-	/* Falls back to other nodes if this one has no memory, or not yet. */
-	barn = kzalloc_node(sizeof(*barn), GFP_KERNEL, node);
-	if (!barn)
-		return -ENOMEM;
-	barn_init(barn, limit, limit);
-	/* Others use it as soon as they see it. */
-	smp_store_release(&s->barns[node], barn);
+	if (!s->barns[node])
+		return make_barn(s, s->barns, node);
+	sheaf_barn_update(s, node);
 	return 0;
 }
 
@@ -519,6 +604,32 @@ static unsigned int fill_up(unsigned int capacity)
 		sizeof(*sheaf)) / sizeof(sheaf->objects[0]);
 }
 
+static int start_sheaves(struct kmem_cache *s, unsigned int capacity)
+{
+	struct node_barn **barns;
+	int node;
+
+	s->barn_max_full = BARN_LIMIT_AUTO;
+	s->barn_max_empty = BARN_LIMIT_AUTO;
+	s->feedback = BALANCE_ALL;
+
+	barns = kcalloc(nr_node_ids, sizeof(*barns), GFP_KERNEL);
+	if (!barns)
+		return -ENOMEM;
+	for_each_online_node(node) {
+		if (make_barn(s, barns, node)) {
+			free_barns(barns);
+			return -ENOMEM;
+		}
+	}
+	/* Who sees the barns uses them. */
+	smp_store_release(&s->barns, barns);
+	s->sheaf_min_capacity = capacity;
+	/* Who sees the capacity wants barns. */
+	smp_store_release(&s->sheaf_capacity, capacity);
+	return 0;
+}
+
 /**
  * sheaves_enable - let a cache have sheaves from now on
  * @s: The cache. Left without sheaves if it has debugging enabled, or if the
@@ -531,10 +642,10 @@ static unsigned int fill_up(unsigned int capacity)
  */
 int sheaves_enable(struct kmem_cache *s, unsigned int capacity)
 {
-	int node;
+	int boot = boot_capacity_of(s->name);
 
-	if (boot_capacity >= 0)
-		capacity = boot_capacity;
+	if (boot >= 0)
+		capacity = boot;
 	else
 		capacity = fill_up(clamp_t(unsigned int, capacity,
 					   default_capacity(s),
@@ -542,16 +653,126 @@ int sheaves_enable(struct kmem_cache *s, unsigned int capacity)
 	if (!capacity || s->flags & SLAB_DEBUG_FLAGS)
 		return 0;
 
-	s->barns = kcalloc(nr_node_ids, sizeof(*s->barns), GFP_KERNEL);
-	if (!s->barns)
-		return -ENOMEM;
-	s->sheaf_capacity = capacity;
-
-	for_each_online_node(node)
-		if (sheaves_prepare_node(s, node))
-			return -ENOMEM;
-	return 0;
+	return start_sheaves(s, capacity);
 }
+
+/**
+ * sheaves_resize - change how many objects the sheaves of a cache hold
+ * @s: The cache.
+ * @capacity: The capacity, rounded up as far as the memory of a sheaf allows; or 0 for no
+ *	      sheaves at all.
+ *
+ * Nobody is stopped. Sheaves of the old capacity are used as long as they have objects,
+ * and get lost when they are empty. Only with 0 all that are there are emptied at once, as
+ * when the cache is shrunk.
+ *
+ * Context: Task that may sleep.
+ * Return: 0; -EINVAL, if no sheaf can be that large; -EOPNOTSUPP, if the cache must not
+ *	   have sheaves, because of debugging, or since others are made from it; -ENODEV,
+ *	   if it is being destroyed; -ENOMEM, then nothing has changed.
+ */
+int sheaves_resize(struct kmem_cache *s, unsigned int capacity)
+{
+	int err = 0;
+
+	if (capacity > SHEAF_MAX_CAPACITY)
+		return -EINVAL;
+	if (s->flags & SLAB_DEBUG_FLAGS || slab_rules_out_sheaves(s))
+		return -EOPNOTSUPP;
+	if (capacity)
+		capacity = fill_up(capacity);
+
+	cpus_read_lock();
+	mutex_lock(&slab_mutex);
+	if (!s->refcount) {
+		err = -ENODEV;
+	} else if (!s->barns) {
+		if (capacity)
+			err = start_sheaves(s, capacity);
+	} else {
+		s->sheaf_min_capacity = capacity;
+		sheaf_set_capacity(s, capacity);
+		if (!capacity)
+			sheaves_flush(s);
+	}
+	mutex_unlock(&slab_mutex);
+	cpus_read_unlock();
+	return err;
+}
+EXPORT_SYMBOL_IF_KUNIT(sheaves_resize);
+
+static void update_barns(struct kmem_cache *s)
+{
+	int node;
+
+	lockdep_assert_held(&slab_mutex);
+	if (!s->barns)
+		return;
+	for_each_node(node)
+		if (s->barns[node])
+			sheaf_barn_update(s, node);
+}
+
+/**
+ * sheaves_set_feedback - choose what follows the load
+ * @s: The cache.
+ * @feedback: BALANCE_* of the mechanisms that shall work.
+ *
+ * Context: Task that may sleep.
+ */
+void sheaves_set_feedback(struct kmem_cache *s, unsigned int feedback)
+{
+	mutex_lock(&slab_mutex);
+	WRITE_ONCE(s->feedback, feedback);
+	update_barns(s);
+	mutex_unlock(&slab_mutex);
+}
+EXPORT_SYMBOL_IF_KUNIT(sheaves_set_feedback);
+
+/**
+ * sheaves_set_all_feedback - choose what follows the load on this machine
+ * @feedback: BALANCE_* of the mechanisms that shall work for those caches for which
+ *	      they are switched on.
+ *
+ * Context: Task that may sleep; or early boot.
+ */
+void sheaves_set_all_feedback(unsigned int feedback)
+{
+	struct kmem_cache *s;
+
+	mutex_lock(&slab_mutex);
+	WRITE_ONCE(slab_feedback, feedback);
+	list_for_each_entry(s, &slab_caches, list)
+		update_barns(s);
+	mutex_unlock(&slab_mutex);
+}
+
+/**
+ * sheaves_set_barns - change how many sheaves the barns of a cache accept
+ * @s: The cache.
+ * @max_full: How many full sheaves, on each node; BARN_LIMIT_AUTO for what is needed.
+ * @max_empty: How many empty sheaves.
+ *
+ * Sheaves that are too many now stay until they are used, or the cache is shrunk.
+ *
+ * Context: Task that may sleep.
+ * Return: 0, or -EOPNOTSUPP if the cache has no barns.
+ */
+int sheaves_set_barns(struct kmem_cache *s, int max_full, int max_empty)
+{
+	int err = -EOPNOTSUPP;
+
+	mutex_lock(&slab_mutex);
+	if (s->barns) {
+		WRITE_ONCE(s->barn_max_full, max_full);
+		WRITE_ONCE(s->barn_max_empty, max_empty);
+		update_barns(s);
+		err = 0;
+	}
+	mutex_unlock(&slab_mutex);
+	return err;
+}
+EXPORT_SYMBOL_IF_KUNIT(sheaves_set_barns);
 
 /**
  * sheaves_destroy - free what sheaves_create() and sheaves_enable() made
@@ -563,10 +784,9 @@ void sheaves_destroy(struct kmem_cache *s)
 {
 	int node;
 
-	if (s->barns)
-		for_each_node(node)
-			kfree(s->barns[node]);
-	kfree(s->barns);
+	for_each_node(node)
+		sheaf_barn_forget(s, node);
+	free_barns(s->barns);
 	s->barns = NULL;
 
 	free_percpu(s->cpu_sheaves);

@@ -13,7 +13,11 @@
 #                  admin, to shrink, read and destroy caches, on 4 and on 32 CPUs; hotplug, to
 #                  take one of 4, 8 or 32 CPUs offline and online; rcuscale, the kernel's own benchmark of kfree_rcu(), with 1 to 8
 #                  threads; flood, more kfree_rcu() than can be freed, memory and latency; hog,
-#                  kfree_rcu() on a CPU that a real-time task keeps, with PREEMPT_RT
+#                  kfree_rcu() on a CPU that a real-time task keeps, with PREEMPT_RT; memory,
+#                  what the allocator has after boot, at the peak of a load, after it and a
+#                  minute later, and with it mempools and queues, which can be named alone:
+#                  how many objects come from slabs where half the CPUs allocate from mempools,
+#                  or submit to queues of ublk, and the others free
 #   PEER=VERSION   a third kernel
 #   OURS=COMMIT    of build/linux, instead of the whole series
 #   RESULTS=DIR    where to write: bench/, with BENCH= or KERNEL_SRC= build/bench/results
@@ -28,8 +32,8 @@
 
 COUNTED=one_thread,bulk,fresh,kmalloc,kfree_rcu
 THREADS=pairs,all_cpus,remote
-OTHERS=syscalls,processes,ublk
-SCENES=admin,hotplug,rcuscale,flood,hog
+OTHERS=syscalls,processes,ublk,queues
+SCENES=admin,hotplug,rcuscale,flood,hog,memory,mempools
 SYSCALLS_TIMES=10000
 PROCESSES=4
 PROCESSES_TIMES=4000
@@ -41,6 +45,8 @@ INNER_UBLK=2
 INNER_SCENES=3
 INNER_HOTPLUG=15
 FLOOD_OBJECTS=1000000
+# Of each pair of CPUs.
+MEMPOOLS_OBJECTS=20000
 RCUSCALE_THREADS="1 2 4 8"
 # So many guests are booted for a figure, if QEMU crashes.
 TRIES=3
@@ -49,7 +55,7 @@ HERE=$SCRIPTS/bench
 ROUNDS=${ROUNDS:-3}
 PEER=${PEER:-}
 OURS=${OURS:-refs/sheaves/laid}
-GUEST_PID='' NEW=''
+GUEST_PID='' NEW='' CHOSEN=''
 
 stop() {
 	[ -z "$GUEST_PID" ] || kill "$GUEST_PID" 2>/dev/null || :
@@ -61,24 +67,33 @@ trap 'exit 130' INT TERM
 # --- what to measure -----------------------------------------------------
 
 declare -A NEEDS=([ublk]=tools/testing/selftests/slab/ublk_null.sh
+	[queues]=tools/testing/selftests/slab/ublk_null.c
 	[syscalls]=tools/testing/selftests/slab/sys_bench.c
 	[processes]=tools/testing/selftests/slab/sys_bench.c)
 
 # A tree that is not there yet (ARGS_ONLY) may have everything.
 tree_has() { [ ! -e "$TREE/.git" ] || tgit cat-file -e "$OURS:$1" 2>/dev/null; }
 
+# also GROUP...: unless the tree lacks what they need.
+also() {
+	local g
+
+	for g; do
+		if [ -z "${NEEDS[$g]:-}" ] || tree_has "${NEEDS[$g]}"; then
+			CHOSEN+=,$g
+		else
+			warn "no $g benchmark: the tree has no ${NEEDS[$g]}"
+		fi
+	done
+}
+
 chosen_groups() {
 	local g
 
 	if [ -z "${BENCH:-}" ]; then
 		CHOSEN=$COUNTED,$THREADS,$SCENES
-		for g in ${OTHERS//,/ }; do
-			if tree_has "${NEEDS[$g]}"; then
-				CHOSEN+=,$g
-			else
-				warn "no $g benchmark: the tree has no ${NEEDS[$g]}"
-			fi
-		done
+		# shellcheck disable=SC2086 # a list of words
+		also ${OTHERS//,/ }
 		return
 	fi
 	CHOSEN=${BENCH//[[:space:]]/,}
@@ -88,6 +103,7 @@ chosen_groups() {
 		[ -z "${NEEDS[$g]:-}" ] || tree_has "${NEEDS[$g]}" ||
 			die "BENCH: the tree has no ${NEEDS[$g]}"
 	done
+	[[ ",$CHOSEN," != *,memory,* ]] || also mempools queues
 }
 
 # of LIST: those of it that are chosen
@@ -116,6 +132,9 @@ jobs_of() {
 	[ -z "$(of rcuscale)" ] || printf 'bench %s icount rcuscale\n' 4cpu-counted 8cpu-counted
 	[ -z "$(of flood)" ] || printf 'bench %s icount flood\n' 1cpu 4cpu-counted
 	[ -z "$(of hog)" ] || echo "bench-rt 4cpu-nohz single hog"
+	[ -z "$(of memory)" ] || printf 'bench %s single memory\n' 4cpu-2g memoryless
+	[ -z "$(of mempools)" ] || printf 'bench %s single mempools\n' memoryless 2node
+	[ -z "$(of queues)" ] || printf 'bench %s single queues\n' memoryless 2node
 }
 
 # --- kernels -------------------------------------------------------------
@@ -161,7 +180,7 @@ what() {
 
 # One build of the selftest, without its modules, for all kernels.
 build_selftest() {
-	local tree=$OUT/bench/ours/linux o=$OUT/bench/ours/obj/bench-mt
+	local tree=$OUT/bench/ours/linux o=$OUT/bench/ours/obj/bench
 
 	make -C "$tree" O="$o" headers &&
 	make -C "$tree/${SELFTEST%/slab/*}" O="$o" TARGETS=slab FORCE_TARGETS=1 TEST_GEN_MODS_DIR= \
@@ -212,6 +231,9 @@ guest_command() {
 	rcuscale) echo "bash $HERE/rcuscale.sh $obj $INNER_SCENES $RCUSCALE_THREADS" ;;
 	flood) echo "$suite $INNER_SCENES ${OBJECTS[$mode]} flood_objects=$FLOOD_OBJECTS" ;;
 	hog) echo "bash $HERE/hog.sh $obj/$MODULE" ;;
+	memory) echo "bash $HERE/memory.sh" ;;
+	mempools) echo "$suite $INNER_SCENES $MEMPOOLS_OBJECTS" ;;
+	queues) echo "bash $HERE/queues.sh $INSTALLED/slab $INNER_UBLK" ;;
 	*) echo "$suite $INNER ${OBJECTS[$mode]}" ;;
 	esac
 }
@@ -220,6 +242,7 @@ guest_command() {
 machine() {
 	case $1 in
 	8cpu | 8cpu-counted) GUEST=(CPUS=8) ;;
+	4cpu-2g) GUEST=(CPUS=4) ;;
 	4cpu-nohz) GUEST=(CPUS='' TOPOLOGY=4cpu APPEND="${APPEND:-} nohz_full=3 rcu_nocbs=3") ;;
 	*) GUEST=(CPUS='' TOPOLOGY="${1%-counted}") ;;
 	esac
@@ -233,11 +256,11 @@ run() {
 
 	part=$groups
 	case $groups in
-	ublk) inner=$INNER_UBLK ;;
+	ublk | queues) inner=$INNER_UBLK ;;
 	syscalls | processes) ;;
-	admin | rcuscale | flood) inner=$INNER_SCENES ;;
+	admin | rcuscale | flood | mempools) inner=$INNER_SCENES ;;
 	hotplug) inner=$INNER_HOTPLUG ;;
-	hog) inner=1 ;;
+	hog | memory) inner=1 ;;
 	*) part=suite ;;
 	esac
 	raw=$NEW/raw/$round.$machine.$kernel.$part
@@ -340,7 +363,7 @@ KERNELS=(base ours)
 [ -z "$PEER" ] || KERNELS+=(peer)
 declare -A VERSION
 
-chosen_groups
+[ -n "$CHOSEN" ] || chosen_groups
 mapfile -t JOBLIST < <(jobs_of)
 mapfile -t CONFIGS < <(printf '%s\n' "${JOBLIST[@]}" | cut -d' ' -f1 | sort -u)
 
@@ -361,7 +384,8 @@ for config in "${CONFIGS[@]}"; do
 		build "$kernel" "$config"
 	done
 done
-[ -z "$(of ublk)" ] || selftest
+[ -z "$(of ublk,queues)" ] || selftest
+[ -z "$(of memory)" ] || need_tool hackbench stress-ng
 [ -z "$(of syscalls,processes)" ] || sys_bench
 [ -z "$(of admin,hotplug)" ] || slabinfo
 

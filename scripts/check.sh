@@ -163,7 +163,7 @@ boots_tiny() { boot tiny 1cpu TOPOLOGY=1cpu; }
 boots_rt() { boot rt 4cpu TOPOLOGY=4cpu; }
 boots_debug() {
 	boot debug 4cpu TOPOLOGY=4cpu
-	boot debug memoryless TOPOLOGY=memoryless
+	boot debug nodes8 TOPOLOGY=nodes8
 	boot debug rcu_nocbs APPEND=rcu_nocbs=all
 }
 

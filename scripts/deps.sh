@@ -16,7 +16,7 @@ PACKAGES="
 "
 GUEST_PACKAGES=" fio liburing-dev rsync"
 CHECK_PACKAGES="$GUEST_PACKAGES codespell debian-archive-keyring liburcu-dev python3-git python3-ply shellcheck sparse"
-BENCH_PACKAGES="$GUEST_PACKAGES debian-archive-keyring e2fsprogs"
+BENCH_PACKAGES="$GUEST_PACKAGES debian-archive-keyring e2fsprogs rt-tests stress-ng"
 VNG=virtme-ng==1.42
 
 case ${1:-} in

@@ -1012,6 +1012,138 @@ static void pairs(struct kunit *test)
 }
 
 /*
+ * As many pairs as half the CPUs, all at once: each CPU of the first half allocates,
+ * and the CPU that comes half of the CPUs after it frees. The objects are of one cache,
+ * each pair has a mempool of its own. Reported beside the time is how many objects came
+ * from slabs and went to slabs, instead of from CPU to CPU: at first, when the cache
+ * is new, and when as many objects have gone through it.
+ */
+
+struct mempools {
+	struct bench *bench;
+	unsigned int nr;
+	struct ring rings[MAX_CPUS / 2];
+};
+
+static void mempools_work(struct member *m)
+{
+	struct mempools *all = m->team->shared;
+
+	if (m->index < all->nr)
+		pair_produce(m, &all->rings[m->index]);
+	else
+		pair_consume(m, &all->rings[m->index - all->nr]);
+}
+
+static void mempools_run(struct bench *b, void *arg)
+{
+	struct team *team = arg;
+	struct mempools *all = team->shared;
+	unsigned int i;
+
+	for (i = 0; i < all->nr; i++) {
+		all->rings[i].head = 0;
+		all->rings[i].tail = 0;
+	}
+	team_run(b, team);
+}
+
+static u64 counted(struct bench *b, const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(counter_names); i++)
+		if (!strcmp(counter_names[i], name))
+			return read_number(b, name) - b->before[i];
+	return 0;
+}
+
+static void report_slabs(struct bench *b, const char *from, const char *to,
+			 unsigned int round)
+{
+	u64 allocs = counted(b, "alloc_slowpath") + counted(b, "sheaf_refill");
+	u64 frees = counted(b, "free_slowpath") + counted(b, "sheaf_flush");
+
+	report_value(b, from, round, div64_u64(allocs * 1000000, b->nr), "per million");
+	report_value(b, to, round, div64_u64(frees * 1000000, b->nr), "per million");
+}
+
+/* Those who allocate, then those who free, in the order of the CPUs. */
+static void mempools_members(struct team *team, struct mempools *all)
+{
+	unsigned int cpu, left = num_online_cpus();
+
+	all->nr = min(left / 2, MAX_CPUS / 2U);
+	left = 2 * all->nr;
+	for_each_online_cpu(cpu)
+		if (left && left--)
+			team_add(team, cpu);
+}
+
+static void mempools_create(struct mempools *all)
+{
+	struct bench *b = all->bench;
+	unsigned int i;
+
+	b->cache = kmem_cache_create(CACHE_NAME, 256, 0, SLAB_NO_MERGE, NULL);
+	KUNIT_ASSERT_NOT_NULL(b->test, b->cache);
+	for (i = 0; i < all->nr; i++) {
+		all->rings[i].pool = mempool_create_slab_pool(IN_FLIGHT / 4,
+							      b->cache);
+		KUNIT_ASSERT_NOT_NULL(b->test, all->rings[i].pool);
+	}
+}
+
+/* After each round, and when the test ends, if it ends amid one. */
+static void mempools_destroy(void *arg)
+{
+	struct mempools *all = arg;
+	unsigned int i;
+
+	for (i = 0; i < all->nr; i++) {
+		mempool_destroy(all->rings[i].pool);
+		all->rings[i].pool = NULL;
+	}
+	kmem_cache_destroy(all->bench->cache);
+	all->bench->cache = NULL;
+}
+
+/* In a cache of its own: none has learned from the round before. */
+static void mempools_round(struct bench *b, struct team *team, unsigned int round)
+{
+	struct mempools *all = team->shared;
+
+	mempools_create(all);
+	read_counters(b, b->before);
+	run_as_if_untested(b, mempools_run, team);
+	report_slabs(b, ", at first, from slabs", ", at first, to slabs", round);
+
+	read_counters(b, b->before);
+	run_as_if_untested(b, mempools_run, team);
+	report(b, round);
+	report_slabs(b, ", from slabs", ", to slabs", round);
+	mempools_destroy(all);
+}
+
+static void mempools(struct kunit *test)
+{
+	struct bench *b = bench_start(test, "mempools", "pairs of half the CPUs");
+	struct team *team = team_start(b, mempools_work);
+	struct mempools *all = get_memory(test, sizeof(*all));
+	unsigned int round;
+
+	mempools_members(team, all);
+	if (!all->nr)
+		kunit_skip(test, "this machine has one CPU");
+	all->bench = b;
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, mempools_destroy, all));
+	team->shared = all;
+	team->loops = objects;
+	for (round = 0; round < rounds; round++)
+		mempools_round(b, team, round);
+}
+
+/*
  * All CPUs at once: each allocates and frees batches
  */
 
@@ -1472,6 +1604,7 @@ static struct kunit_case slab_bench_cases[] = {
 	KUNIT_CASE_PARAM(kmalloc_test, kmalloc__gen_params),
 	KUNIT_CASE_PARAM(kfree_rcu_test, rcu_gen_params),
 	KUNIT_CASE_PARAM(pairs, pair_gen_params),
+	KUNIT_CASE(mempools),
 	KUNIT_CASE_PARAM(all_cpus, all_cpus_gen_params),
 	KUNIT_CASE(remote),
 	KUNIT_CASE_PARAM(destroy, destroy_gen_params),

@@ -453,7 +453,10 @@ static inline void no_quarantine(struct kmem_cache *s)
 #endif
 }
 
-/* A cache like all others, except that no boot parameter turns on debugging. */
+/*
+ * A cache like all others, except that no boot parameter turns on debugging, and that its
+ * sizes stay as they are, whatever a test does.
+ */
 static inline struct kmem_cache *new_plain_cache(struct kunit *test, const char *name,
 						 unsigned int size, slab_flags_t flags,
 						 struct kmem_cache_args *args)
@@ -464,6 +467,7 @@ static inline struct kmem_cache *new_plain_cache(struct kunit *test, const char 
 	s = kmem_cache_create(name, size, args ?: &none,
 			      flags | SLAB_NO_USER_FLAGS | SLAB_NO_MERGE);
 	KUNIT_ASSERT_NOT_NULL(test, s);
+	sheaves_set_feedback(s, 0);
 	return s;
 }
 

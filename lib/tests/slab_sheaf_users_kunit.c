@@ -235,13 +235,33 @@ static void shrink_meanwhile(struct crowd *c, unsigned int round)
 	kmem_cache_shrink(c->cache);
 }
 
+#ifdef CONFIG_SLAB_SHEAVES
+/* All that changes sizes, by hand and by itself. */
+static void resize_meanwhile(struct crowd *c, unsigned int round)
+{
+	static const unsigned int capacities[] = { 124, 12, 0, 60, 4, 252 };
+
+	sheaves_set_feedback(c->cache, round % 3 ? BALANCE_ALL : 0);
+	sheaves_resize(c->cache, capacities[round % ARRAY_SIZE(capacities)]);
+	sheaves_set_barns(c->cache, round % 5 - 1, round % 4 - 1);
+	sheaves_round();
+	if (round % 7 == 0)
+		sheaves_give_back();
+}
+#else
+#define resize_meanwhile shrink_meanwhile
+#endif
+
 static const struct crowd_case {
 	const char *desc;
 	unsigned int size;
 	slab_flags_t flags;
 	void (*ctor)(void *obj);
+	void (*disturb)(struct crowd *c, unsigned int round);
 } crowd_cases[] = {
 	{ "plain", OBJECT_SIZE },
+	{ "resized", OBJECT_SIZE, .disturb = resize_meanwhile },
+	{ "constructed, resized", 200, .ctor = construct, .disturb = resize_meanwhile },
 	{ "of a page each", PAGE_SIZE },
 	{ "constructed", 200, 0, construct },
 	{ "SLAB_TYPESAFE_BY_RCU", 200, SLAB_TYPESAFE_BY_RCU, construct },
@@ -257,7 +277,7 @@ static void concurrent_users(struct kunit *test)
 	struct crowd crowd = {
 		.step = user_step,
 		.nr_steps = 10000,
-		.disturb = shrink_meanwhile,
+		.disturb = c->disturb ?: shrink_meanwhile,
 	};
 	struct slab_test *st = test->priv;
 

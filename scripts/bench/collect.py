@@ -27,7 +27,7 @@ SUBTEST = re.compile(r"# Subtest: (\S+)")
 HOW = re.compile(r"booting \S+: (.*), under (.*)$")
 IGNORED = re.compile(r"group \S+ is not chosen")
 # These are not run by the suite, whose verdict is the last line.
-SCRIPTS = (["ublk"], ["syscalls"], ["processes"], ["hotplug"], ["rcuscale"])
+SCRIPTS = (["ublk"], ["syscalls"], ["processes"], ["hotplug"], ["rcuscale"], ["memory"], ["queues"])
 # Configuration symbols that may make one kernel faster than another.
 MATTERS = re.compile(
     r"^CONFIG_(SL[AU]B|PREEMPT|JUMP_LABEL|NUMA|NODES_|NR_CPUS|SMP|MEMCG|OBJCG|HZ|NO_HZ|RCU|TREE_RCU|TASKS_RCU|"

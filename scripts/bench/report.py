@@ -32,9 +32,18 @@ GROUPS = {
     "flood": "objects are given to kfree_rcu() in a loop, until the last one is freed",
     "hog": "a task of the FIFO class keeps the CPU on which kfree_rcu() was called, with "
            "PREEMPT_RT, 15 seconds long",
+    "memory": "after boot; at the peak of hackbench, forks by stress-ng and a find, each figure's "
+              "own; after these, 20 seconds and drop_caches twice; a minute later",
+    "mempools": "half the CPUs allocate from a mempool each, and the other half free, 128 objects "
+                "in flight between each two; of a cache that is new at first. From slabs are "
+                "slow allocations, which in base take a slab's free objects at once, and "
+                "objects that sheaves were refilled with",
+    "queues": "a ublk null target with as many queues as half the CPUs, of depth 128, that are "
+              "served by CPUs of other nodes than fio submits on; of caches shrunk at first; "
+              "what is counted is the same as in mempools",
 }
 # Where waiting is part of what is measured, and counts in instructions, too.
-SCENES = ("admin", "hotplug", "rcuscale", "flood", "hog")
+SCENES = ("admin", "hotplug", "rcuscale", "flood", "hog", "mempools")
 # Less than this counts as equal, even where the spread is zero.
 EQUAL = 0.0005
 NO_FIGURE = "-"
@@ -162,7 +171,14 @@ def times(cases, kernels, exact):
     return table(head, rows)
 
 
+def no_time(cases):
+    """Whether all figures have units of their own."""
+    return all("unit" in v for c in cases for v in c["kernels"].values())
+
+
 def unit(data, machine, cases):
+    if no_time(cases):
+        return "the unit that stands beside each"
     if any(figure(c, k, "iops") for c in cases for k in c["kernels"]):
         unit_of_time = ", each of a billion instructions" if counts_instructions(data, machine) else ""
         return f"operations per second{unit_of_time}; the ratios are those of the time per operation"
@@ -233,12 +249,13 @@ def results_md(data):
     out += [f"- host: {host['cpu']}, {host['cpus']} CPUs, Linux {host['kernel']}, load {host['load']};"
             f" {data['qemu']}", "",
             f"{data['guests']} guests of each kernel and machine, {data['rounds_per_guest']} rounds in a"
-            f" guest, {data['ublk_rounds_per_guest']} of ublk, {data['scenes_rounds_per_guest']} of"
-            f" admin, rcuscale and flood, {data['hotplug_rounds_per_guest']} of hotplug, one of hog."
+            f" guest, {data['ublk_rounds_per_guest']} of ublk and queues,"
+            f" {data['scenes_rounds_per_guest']} of admin, rcuscale, flood and mempools,"
+            f" {data['hotplug_rounds_per_guest']} of hotplug, one of hog and memory."
             " A figure is the median of the guests'",
             "medians; its spread the distance of the highest and the lowest of these (where there was",
             "one guest, of the quartiles of its rounds). The table shows the largest spread of the kernels. A ratio below 1 means",
-            "faster; `!` marks where ours is behind base by more than the spread, `?` a difference that",
+            "faster, or less; `!` marks where ours is behind base by more than the spread, `?` a difference that",
             "is not larger than the spread and so says nothing.", "",
             "Counted instructions are exact, but they are not time: what an atomic operation or a cache",
             "miss takes does not show. Where many CPUs are emulated, the times depend on how this host",
@@ -303,11 +320,13 @@ def chart(data, group, machine, cases):
     scale = WIDTH / top
     height = 66 + len(rows) * (len(kernels) * BAR + GAP)
     total = LEFT + WIDTH + RIGHT
-    what = "instructions" if counts_instructions(data, machine) else "time"
+    what = "instructions per object" if counts_instructions(data, machine) else "time per object"
+    if no_time(cases):
+        what = "figures"
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{total}" height="{height}" '
            f'viewBox="0 0 {total} {height}" font-family="sans-serif" font-size="11">',
            f'<rect width="{total}" height="{height}" fill="white"/>',
-           text(10, 18, f"{title(data, group, machine)}: {what} per object relative to base "
+           text(10, 18, f"{title(data, group, machine)}: {what} relative to base "
                         f"({data['kernels']['base']['version']}), less is better", 'font-size="13"')]
     x = LEFT
     for k in kernels:

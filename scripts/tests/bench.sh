@@ -86,6 +86,17 @@ refused "check: a value of nothing" "is not a result \(unit is ''\)" judge rcusc
 figures 1 | sed 's/rcuscale/flood/' >"$RAW"
 refused "check: a suite ends with its verdict" 'did not run to their end' judge flood 2
 
+# memory [NAME VALUE]: of the guest's script
+memory() {
+	printf '{"group":"memory","case":"%s, at the end","round":0,"objects":1,"value":%d,"unit":"kB","counters":{}}\n' \
+		Slab "${1:-1000}" "free in sheaves" "${2:-50}"
+}
+memory >"$RAW"
+ok "check: memory has no verdict" judge memory 1
+refused "check: nor more than one round" 'rounds \[0\] instead of 2' judge memory 2
+memory | sed 's/memory/mempools/' >"$RAW"
+refused "check: mempools are the suite's, which has one" 'did not run to their end' judge mempools 1
+
 # --- figures -------------------------------------------------------------
 
 D=$DIR/figures
@@ -122,6 +133,10 @@ for k in base ours; do
 	} >"$D/raw/0.4cpu-counted.$k.rcuscale"
 done
 
+memory 4000 | head -n 1 >"$D/raw/0.4cpu-2g.base.memory"
+memory 5000 >"$D/raw/0.4cpu-2g.ours.memory"
+memory 10000 | head -n 1 >"$D/raw/0.4cpu-2g.peer.memory"
+
 write() { collect write "$D" && python3 -B "$REPORT" "$D"; }
 ok "write: results and tables" write
 value() {
@@ -153,7 +168,12 @@ ok "report: a kernel without the case" table_has '^\| size=128 .*\| +- \|'
 ok "report: what is not time has its unit" \
 	table_has '^\| 1 thread, footprint \[MB\] \| +40\.0 \| +60\.0 \| +- \| +1\.500 ! \|'
 ok "report: waiting is no instruction" table_has 'In ns per object, by a clock that'
-ok "report: how many are behind" table_has 'behind base by more than the spread in 2 of 6 cases:'
+ok "report: memory, and its ratios to base and to the peer" \
+	table_has '^\| Slab, at the end \[kB\] +\| +4000\.0 \| +5000\.0 \| 10,000 \| +1\.250 ! \| +2\.500   \| +0\.500   \|'
+ok "report: what only ours can tell" \
+	table_has '^\| free in sheaves, at the end \[kB\] \| +- \| +50\.0 \| +- \| +-   \|'
+ok "report: no time at all" table_has 'In the unit that stands beside each\.'
+ok "report: how many are behind" table_has 'behind base by more than the spread in 3 of 7 cases:'
 ok "report: and which" table_has '^- bulk: size=128, 1\.100 '
 ok "report: instructions are called so" table_has 'In instructions per object'
 ok "report: IOPS are shown as they are, the ratio is that of time" \
@@ -275,6 +295,117 @@ ok "bench: and on 8" guests 8
 ok "bench: the hog" scenes hog
 hogged() { grep -q '^4cpu  nohz_full=3 rcu_nocbs=3 .* -a single bench-rt bash ' "$CALLS"; }
 ok "bench: has a CPU without a tick, and PREEMPT_RT" hogged
+
+# --- memory --------------------------------------------------------------
+
+BIN=$DIR/memory-bin
+mkdir -p "$BIN"
+# program NAME LINE...: one that goes before the real one
+program() {
+	local name=$1
+
+	shift
+	printf '%s\n' '#!/bin/bash' "$@" >"$BIN/$name"
+	chmod +x "$BIN/$name"
+}
+program nproc 'echo 4'
+program hackbench "echo hackbench \$* >>$DIR/load" \
+	"printf 'Slab:  9000 kB\nSUnreclaim:  8000 kB\n' >$DIR/meminfo" 'exec sleep 1'
+program stress-ng "echo stress-ng \$1 \$2 \$3 \$4 >>$DIR/load" \
+	"printf 'Slab:  3000 kB\nSUnreclaim:  2000 kB\n' >$DIR/meminfo"
+program find 'seq 30000'
+
+# cache NAME FILE=CONTENT...
+cache() {
+	local file dir=$DIR/slab/$1
+
+	mkdir -p "$dir"
+	shift
+	for file; do
+		echo "${file#*=}" >"$dir/${file%%=*}"
+	done
+}
+cache :a partial="3 N0=3" slabs_cpu_partial="10(2) C0=10(2)" sheaf_objects="100 C0=100" object_size=1024
+cache :b partial=4 slabs_cpu_partial="0(0)" sheaf_objects=0 object_size=64
+ln -s :a "$DIR/slab/alias"
+loaded() {
+	printf 'MemFree: 1 kB\nSlab:    1000 kB\nSUnreclaim:  900 kB\nSlabs: 5 kB\n' >"$DIR/meminfo"
+	rm -f "$DIR/load"
+	PATH=$BIN:$PATH SCALE=0 SLAB_SYSFS=$DIR/slab MEMINFO=$DIR/meminfo DROP_CACHES=$DIR/drop \
+		"$SELF/scripts/bench/memory.sh" >"$DIR/memory.out"
+}
+ok "memory: a load" loaded
+# has CASE VALUE
+has() { grep -F "\"case\":\"$1\"" "$DIR/memory.out" && grep -qF "\"$1\",\"round\":0,\"objects\":1,\"value\":$2," "$DIR/memory.out"; }
+ok "memory: what is there after boot" has "Slab, after boot" 1000
+ok "memory: the objects in sheaves, of merged caches once" has "free in sheaves, after boot" 100
+ok "memory: partial slabs, those of CPUs, too" has "partial slabs, after boot" 9
+ok "memory: the peak is the highest, not the last" has "Slab, at the peak" 9000
+ok "memory: of each figure" has "SUnreclaim, at the peak" 8000
+ok "memory: what is there at the end" has "SUnreclaim, at the end" 2000
+ok "memory: and later" has "Slab, a minute later" 3000
+ok "memory: is what is judged" collect check "$DIR/memory.out" memory 1
+dropped() { [ "$(cat "$DIR/drop")" = 3 ] && grep -q ' 20000 files found' "$DIR/memory.out"; }
+ok "memory: all is dropped, after so many files" dropped
+load_is() { [ "$(cat "$DIR/load")" = $'hackbench -g 2 -l 40\nstress-ng --fork 4 --fork-ops 80' ] || { cat "$DIR/load" && false; }; }
+ok "memory: the load is that of 4 CPUs" load_is
+rm -f "$DIR"/slab/*/sheaf_objects
+ok "memory: a kernel without sheaves" loaded
+sheafless() { ! grep -q sheaves "$DIR/memory.out" && has "partial slabs, at the end" 9; }
+ok "memory: has no figure of them" sheafless
+program hackbench 'echo no room >&2' 'exit 1'
+fails_with() { ! "${@:2}" 2>"$DIR/err" && grep -q "$1" "$DIR/err"; }
+ok "memory: a load that fails" fails_with 'hackbench failed: no room' loaded
+
+# Two nodes of two CPUs; the first queue is CPUs 0 and 1's.
+Q=$DIR/queues
+mkdir -p "$Q/block/ublkb0/queue" "$Q/block/ublkb0/mq"/{0,1} "$Q/devices/system/cpu"/cpu{0,1}/node0 \
+	"$Q/devices/system/cpu"/cpu{2,3}/node1
+echo '[mq-deadline] none' >"$Q/block/ublkb0/queue/scheduler"
+echo '0, 1' >"$Q/block/ublkb0/mq/0/cpu_list"
+echo '2, 3' >"$Q/block/ublkb0/mq/1/cpu_list"
+program ublk_null "echo server \$* >>$DIR/load" 'echo /dev/ublkb0' 'trap "exit 0" TERM' \
+	'while :; do read -r -t 0.1 <> <(:) || :; done'
+# What fio does to the counters: BIOS by the fast path, of which REFILLED came from slabs.
+program fio "echo fio \$* >>$DIR/load" \
+	"for c in alloc_fastpath=\${BIOS:-20000} sheaf_refill=\${REFILLED:-500} free_slowpath=1000; do" \
+	"	f=$DIR/slab/bio-256/\${c%=*}; echo \$((\$(cat \$f) + \${c#*=})) >\$f" 'done'
+cache bio-256 alloc_fastpath=7 alloc_slowpath=9 free_fastpath=0 free_slowpath=5 sheaf_refill=3
+cache bio-64 alloc_fastpath=99 alloc_slowpath=9
+ln -s bio-256 "$DIR/slab/bio-224"
+queues() {
+	rm -f "$DIR/load"
+	PATH=$BIN:$PATH SYS=$Q SLAB_SYSFS=$DIR/slab "$SELF/scripts/bench/queues.sh" "$BIN" 2 >"$DIR/queues.out"
+}
+ok "queues: two rounds" queues
+ok "queues: are what is judged" collect check "$DIR/queues.out" queues 2
+per_million() { [ "$(grep -c "\"case\":\"bios, $1\",.*\"value\":$2,\"unit\":\"per million\"" "$DIR/queues.out")" -eq 2 ]; }
+ok "queues: bios that come from slabs" per_million 'from slabs' 25000
+ok "queues: and go there" per_million 'to slabs' 50000
+ok "queues: at first, too" per_million 'at first, from slabs' 25000
+on_other_nodes() { grep -q '^server -q 2 -d 128 -c 3,1$' "$DIR/load" && grep -q 'numjobs=2 --cpus_allowed=0,2 --cpus_allowed_policy=split' "$DIR/load"; }
+ok "queues: who submits is on another node than who serves" on_other_nodes
+BIOS=9000 ok "queues: reads that need no bio are void" fails_with 'void: 20000 reads allocated 9000 bios' queues
+mv "$Q/devices/system/cpu/cpu3/node1" "$Q/devices/system/cpu/cpu3/node0"
+ok "queues: and so is one node" fails_with 'CPUs 0 and 3 are on one node' queues
+
+# All of it, in a tree that has no server for ublk; it is not asked for by name.
+# shellcheck disable=SC2016 # for the stub
+stub guest.sh 'echo "${CPUS:-$TOPOLOGY} $*" | sed "s,/[^ ]*/,,g" >>'"$CALLS"'
+	echo "[ 0:00] booting bench: 1 CPU, under TCG (made up)"
+	case $* in *memory.sh*) cat '"$RAW"' ;; *) cat '"$DIR/suite"' ;; esac'
+memory >"$RAW"
+{ ktap_begin; results mempools pairs 1 2 3; ktap_end; } >"$DIR/suite"
+program hackbench true
+PATH=$BIN:$PATH ok "bench: memory" scenes memory
+ran() { grep -q "^$1 .*-a single bench bash .*$2" "$CALLS"; }
+ok "bench: has 4 CPUs and 2 GB" ran 4 memory.sh
+ok "bench: and no memory on most nodes" ran memoryless memory.sh
+ok "bench: and mempools" ran memoryless 'mempools 3 20000'
+ok "bench: and those of two nodes" ran 2node 'mempools 3 20000'
+no_queues() { ! grep -q queues.sh "$CALLS"; }
+ok "bench: but no queues" no_queues
+BENCH=queues refused "bench: queues without a server" 'the tree has no tools/testing/selftests/slab/ublk_null.c' bench
 
 # --- in real time --------------------------------------------------------
 

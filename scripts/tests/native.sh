@@ -90,17 +90,17 @@ breaks "a barn loses an empty sheaf" lost-empty slab_barn.c '
 	f && /add_empty\(barn, empty\);/ { print "\t\t;"; f = 0; next }
 	{ print }'
 breaks "the lock of the barn is missing" barn-lock slab_barn.c '
-	{
-		sub(/spin_lock_irqsave\(&barn->lock, flags\)/, "local_irq_save(flags)")
+	!/define/ {
+		sub(/lock_barn\(barn, flags\)|spin_lock_irqsave\(&barn->lock, flags\)/, "local_irq_save(flags)")
 		sub(/spin_unlock_irqrestore\(&barn->lock, flags\)/, "local_irq_restore(flags)")
-		print
-	}'
+	}
+	{ print }'
 breaks "the same, by the thread sanitizer" barn-lock-tsan slab_barn.c '
-	{
-		sub(/spin_lock_irqsave\(&barn->lock, flags\)/, "local_irq_save(flags)")
+	!/define/ {
+		sub(/lock_barn\(barn, flags\)|spin_lock_irqsave\(&barn->lock, flags\)/, "local_irq_save(flags)")
 		sub(/spin_unlock_irqrestore\(&barn->lock, flags\)/, "local_irq_restore(flags)")
-		print
-	}' thread
+	}
+	{ print }' thread
 breaks "the lock of the sheaves is missing" sheaf-lock slab_sheaf.c '
 	/while \(done < nr\)/ { f = 1 }	# what serves the bulk functions
 	/^}/ { f = 0 }

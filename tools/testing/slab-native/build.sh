@@ -66,6 +66,12 @@ kmake() {
 	make -C "$TREE" O="$OBJ" LOCALVERSION= KCFLAGS="-include $HERE/kernel/nops.h $FLAGS" "${ARGS[@]}" "$@"
 }
 
+# They are compiled as modules are, and would not be initialised as what they are.
+not_a_module() {
+	printf '#undef MODULE\n#line 1\n'
+	cat "$1"
+}
+
 mkdir -p "$WORK" "$GLUE/kernel"
 cp -u "$HERE/abi.h" "$GLUE/"
 cp -u "$HERE"/kernel/* "$GLUE/kernel/"
@@ -81,10 +87,14 @@ rm -rf "$WORK/copies"
 mkdir -p "$WORK/copies"
 if [ -n "$SANITIZER" ]; then
 	for o in $SHEAVES; do
-		cp "$TREE/${o%.o}.c" "$WORK/copies/"
+		not_a_module "$TREE/${o%.o}.c" >"$WORK/copies/$(basename "$o" .o).c"
 	done
 fi
-[ -z "$MUTANTS" ] || cp "$MUTANTS"/slab_*.c "$WORK/copies/"
+if [ -n "$MUTANTS" ]; then
+	for f in "$MUTANTS"/slab_*.c; do
+		not_a_module "$f" >"$WORK/copies/$(basename "$f")"
+	done
+fi
 
 # The stack that the kernel gives is aligned to 8 bytes, the sanitizers want 16.
 SAN_FLAGS="-fsanitize=$SANITIZER -mpreferred-stack-boundary=4 -mincoming-stack-boundary=3"
@@ -101,7 +111,7 @@ address)
 	SAN_FLAGS+=" --param=asan-globals=0 --param=asan-stack=0"
 	SAN_SYMBOLS+=(--redefine-sym memcpy=__asan_memcpy --redefine-sym memset=__asan_memset)
 	;;
-thread) SAN_FLAGS+=" --param=tsan-distinguish-volatile=1" ;;
+thread) SAN_FLAGS+=" --param=tsan-distinguish-volatile=1 -include $HERE/kernel/ordered.h" ;;
 *) die "no sanitizer $SANITIZER, choose address or thread" ;;
 esac
 

@@ -53,6 +53,20 @@ with() {
 	fi
 }
 
+# Sizes that follow the load, and what is given back meanwhile, are not in the counters
+# that must add up.
+FEEDBACK=/sys/module/slab_sheaf/parameters/feedback
+FEEDBACK_WAS=
+hold_sizes() {
+	[ -w "$FEEDBACK" ] || return 0
+	read -r FEEDBACK_WAS <"$FEEDBACK"
+	echo none >"$FEEDBACK"
+}
+
+let_sizes_go() {
+	[ -z "$FEEDBACK_WAS" ] || echo "$FEEDBACK_WAS" >"$FEEDBACK"
+}
+
 need_root() {
 	[ "$(id -u)" -eq 0 ] || skip_all "needs root"
 }

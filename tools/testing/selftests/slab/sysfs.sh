@@ -57,6 +57,7 @@ REMOVED="cpu_slabs slabs_cpu_partial cpu_partial"
 PLAIN="sheaf_capacity sheaf_objects $REMOVED"
 
 cleanup() {
+	let_sizes_go
 	[ ! -d "/sys/module/$MODULE" ] || rmmod "$MODULE"
 	[ -z "$TMP" ] || rm -rf "$TMP"
 	trace_end
@@ -387,7 +388,13 @@ check_refusals() {
 		refused "$dir/remote_node_defrag_ratio" x "$invalid"
 		refused "$dir/remote_node_defrag_ratio" 101 "Numerical result out of range"
 	fi
-	for name in sheaf_capacity sheaf_objects cpu_slabs slabs_cpu_partial objects; do
+	for text in x -1 ''; do
+		refused "$dir/sheaf_capacity" "$text" "$invalid"
+		refused "$dir/barn_max_full" "$text" "$invalid"
+		refused "$dir/barn_max_empty" "$text" "$invalid"
+	done
+	refused "$dir/sheaf_feedback" x "$invalid"
+	for name in sheaf_objects cpu_slabs slabs_cpu_partial objects; do
 		refused "$dir/$name" 1 "Permission denied"
 	done
 }
@@ -453,6 +460,7 @@ need_root
 [ -d "$SLAB" ] || skip_all "no $SLAB"
 need_stats
 BAD=0
+hold_sizes
 SMP=
 [ ! -e /sys/devices/system/cpu/cpu0/topology ] || SMP=1
 [ "$(cat /sys/devices/system/cpu/possible)" != 0 ] || SMP=

@@ -108,6 +108,12 @@ void kmem_cache_return_sheaf(struct kmem_cache *s, gfp_t gfp,
 void *kmem_cache_alloc_from_sheaf_noprof(struct kmem_cache *s, gfp_t gfp,
 					 struct slab_sheaf *sheaf);
 unsigned long kmem_cache_cached_objects(struct kmem_cache *s);
+int sheaves_resize(struct kmem_cache *s, unsigned int capacity);
+int sheaves_set_barns(struct kmem_cache *s, int max_full, int max_empty);
+void sheaves_set_feedback(struct kmem_cache *s, unsigned int feedback);
+void sheaves_set_all_feedback(unsigned int feedback);
+unsigned long sheaves_give_back(void);
+bool sheaves_round(void);
 void *kmalloc_nosheaf(size_t size, gfp_t gfp);
 void kfree_nosheaf(void *p);
 #pragma weak kmalloc_nosheaf
@@ -129,6 +135,12 @@ void native_rcu_sheaves_barrier_on_cache(struct kmem_cache *s)
 #pragma weak kmem_cache_return_sheaf
 #pragma weak kmem_cache_alloc_from_sheaf_noprof
 #pragma weak kmem_cache_cached_objects
+#pragma weak sheaves_resize
+#pragma weak sheaves_set_barns
+#pragma weak sheaves_set_feedback
+#pragma weak sheaves_set_all_feedback
+#pragma weak sheaves_give_back
+#pragma weak sheaves_round
 
 /* sanitize.c: what files that are compiled with a sanitizer call instead. */
 void *native_san_kmalloc_nosheaf(size_t size, gfp_t gfp);

@@ -30,7 +30,8 @@ nothing mem_cgroup_kmem_disabled, __memcg_kmem_charge_page, gfp_pfmemalloc_allow
 nothing __memcg_slab_free_hook, __memcg_slab_post_alloc_hook, int_active_memcg
 
 /* nobody is told, nobody waits, nothing is to be put back */
-nothing register_node_notifier, shrinker_register, timer_init_key
+nothing register_node_notifier, register_oom_notifier, shrinker_register
+nothing timer_init_key
 nothing fput, kern_unmount, module_put, preempt_schedule_thunk
 nothing __init_swait_queue_head, __init_waitqueue_head, __wake_up
 nothing __local_bh_enable_ip, get_cpu_idle_time_us

@@ -89,6 +89,7 @@ void native_pages_init(const struct native_machine *m)
 		}
 		/* A first touch is not what is to be measured. */
 		if (m->memory & BIT(nid)) {
+			NODE_DATA(nid)->node_present_pages = NODE_PAGES;
 			memset(memory + ((unsigned long)nid << NODE_SHIFT), 0,
 			       WARM_PAGES << PAGE_SHIFT);
 			memset(pfn_to_page(a->next), 0,

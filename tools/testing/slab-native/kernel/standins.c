@@ -22,11 +22,13 @@
 #include <linux/random.h>
 #include <linux/ratelimit.h>
 #include <linux/seq_file.h>
+#include <linux/shrinker.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
 #include <linux/topology.h>
+#include <linux/vmstat.h>
 #include <linux/workqueue.h>
 
 #include "native.h"
@@ -36,6 +38,9 @@ gfp_t gfp_allowed_mask = __GFP_BITS_MASK;
 unsigned long volatile jiffies;
 struct kobject *kernel_kobj;
 struct workqueue_struct *system_highpri_wq;
+struct workqueue_struct *system_unbound_wq;
+atomic_long_t _totalram_pages = ATOMIC_LONG_INIT(1L << 18);
+atomic_long_t vm_node_stat[NR_VM_NODE_STAT_ITEMS];
 int rcu_scheduler_active = 2;
 DEFINE_STATIC_KEY_FALSE(init_on_alloc);
 DEFINE_STATIC_KEY_FALSE(init_on_free);
@@ -122,12 +127,14 @@ void mutex_lock(struct mutex *lock)
 {
 	while (!mutex_trylock(lock))
 		native_sleep();
-	host_san_acquire(lock);
 }
 
 int mutex_trylock(struct mutex *lock)
 {
-	return !atomic_long_cmpxchg_acquire(&lock->owner, 0, (unsigned long)current);
+	if (atomic_long_cmpxchg_acquire(&lock->owner, 0, (unsigned long)current))
+		return 0;
+	host_san_acquire(lock);
+	return 1;
 }
 
 void mutex_unlock(struct mutex *lock)
@@ -369,6 +376,14 @@ bool cancel_delayed_work_sync(struct delayed_work *dwork)
 	return take_delayed(&dwork->work, &cpu);
 }
 
+/* Memory is never short: who wants to see things given back asks for it. */
+struct shrinker *shrinker_alloc(unsigned int flags, const char *fmt, ...)
+{
+	static struct shrinker shrinker;
+
+	return &shrinker;
+}
+
 /*
  * Threads and completions
  */
@@ -550,13 +565,14 @@ int native_memory_notify(unsigned long action, int node)
  * /sys/kernel/slab: what a cache has there, by its name or that of an alias
  */
 
+#define MAX_GROUPS	3
 #define MAX_KOBJECTS	512
 #define KOBJECT_NAME	64
 
 static struct {
 	char name[KOBJECT_NAME];
 	struct kobject *kobj;
-	const struct attribute_group *group;
+	const struct attribute_group *groups[MAX_GROUPS];
 	bool is_link;
 } kobjects[MAX_KOBJECTS];
 static DEFINE_SPINLOCK(kobjects_lock);
@@ -573,7 +589,7 @@ static int add_kobject(const char *name, struct kobject *kobj, bool is_link)
 		strscpy(kobjects[i].name, name, KOBJECT_NAME);
 		kobjects[i].kobj = kobj;
 		kobjects[i].is_link = is_link;
-		kobjects[i].group = NULL;
+		memset(kobjects[i].groups, 0, sizeof(kobjects[i].groups));
 		err = 0;
 	}
 	spin_unlock(&kobjects_lock);
@@ -620,16 +636,33 @@ struct kset *kset_create_and_add(const char *name, const struct kset_uevent_ops 
 	return &slab_kset;
 }
 
-int sysfs_create_group(struct kobject *kobj, const struct attribute_group *grp)
+static void add_group(struct kobject *kobj, const struct attribute_group *grp)
 {
-	unsigned int i;
+	unsigned int i, j;
 
+	for (i = 0; i < MAX_KOBJECTS; i++) {
+		if (kobjects[i].kobj != kobj)
+			continue;
+		for (j = 0; j < MAX_GROUPS - 1 && kobjects[i].groups[j]; j++)
+			;
+		kobjects[i].groups[j] = grp;
+	}
+}
+
+int sysfs_create_groups(struct kobject *kobj, const struct attribute_group **groups)
+{
 	spin_lock(&kobjects_lock);
-	for (i = 0; i < MAX_KOBJECTS; i++)
-		if (kobjects[i].kobj == kobj)
-			kobjects[i].group = grp;
+	for (; *groups; groups++)
+		add_group(kobj, *groups);
 	spin_unlock(&kobjects_lock);
 	return 0;
+}
+
+int sysfs_create_group(struct kobject *kobj, const struct attribute_group *grp)
+{
+	const struct attribute_group *groups[] = { grp, NULL };
+
+	return sysfs_create_groups(kobj, groups);
 }
 
 int sysfs_create_link(struct kobject *kobj, struct kobject *target, const char *name)
@@ -686,19 +719,22 @@ static struct attribute *find_attr(const struct attribute_group *group, const ch
 	return NULL;
 }
 
-static const struct attribute_group *group_of(struct kobject *kobj)
+static struct attribute *find_attr_of(struct kobject *kobj, const char *file)
 {
-	unsigned int i;
+	struct attribute *attr = NULL;
+	unsigned int i, j;
 
-	for (i = 0; i < MAX_KOBJECTS; i++)
-		if (kobjects[i].kobj == kobj && kobjects[i].group)
-			return kobjects[i].group;
-	return kobj->ktype->default_groups ? kobj->ktype->default_groups[0] : NULL;
+	for (i = 0; i < MAX_KOBJECTS && !attr; i++)
+		for (j = 0; kobjects[i].kobj == kobj && j < MAX_GROUPS && !attr; j++)
+			if (kobjects[i].groups[j])
+				attr = find_attr(kobjects[i].groups[j], file);
+	if (!attr && kobj->ktype->default_groups)
+		attr = find_attr(kobj->ktype->default_groups[0], file);
+	return attr;
 }
 
 ssize_t native_sysfs_show(const char *cache, const char *file, char *buf)
 {
-	const struct attribute_group *group;
 	struct kobject *kobj = NULL;
 	struct attribute *attr;
 	unsigned int i;
@@ -708,8 +744,7 @@ ssize_t native_sysfs_show(const char *cache, const char *file, char *buf)
 			kobj = kobjects[i].kobj;
 	if (!kobj)
 		return -ENOENT;
-	group = group_of(kobj);
-	attr = group ? find_attr(group, file) : NULL;
+	attr = find_attr_of(kobj, file);
 	return attr ? kobj->ktype->sysfs_ops->show(kobj, attr, buf) : -ENOENT;
 }
 

@@ -2,9 +2,10 @@
 /*
  * A randomised stress. Tasks, more than there are processors, on CPUs that come and
  * go, allocate, free, pass on to each other, and free by RCU, one by one and in
- * bulk, objects of caches of many kinds, while caches are shrunk, created and
- * destroyed, and interrupts, which allocate too, come at any time; whoever may sleep
- * or be preempted may find himself on another CPU afterwards.
+ * bulk, objects of caches of many kinds, while caches are shrunk, resized, created and
+ * destroyed, what is not needed is given back, and interrupts, which allocate too, come
+ * at any time; whoever may sleep or be preempted may find himself on another CPU
+ * afterwards.
  *
  * What is checked:
  * - No object is handed out that somebody has, or that waits for a grace period: a
@@ -371,6 +372,36 @@ static void do_shrink(struct worker *w)
 	kmem_cache_shrink(caches[some_cache()]);
 }
 
+/* Capacities, limits and what follows the load, while all are at work. */
+static void do_resize(struct worker *w)
+{
+	static const unsigned int capacities[] = { 0, 4, 12, 28, 60, 60, 60, 124 };
+	struct kmem_cache *s = caches[some_cache()];
+
+	if (!sheaves_resize)
+		return;
+	switch (native_random(4)) {
+	case 0:
+		sheaves_resize(s, capacities[native_random(ARRAY_SIZE(capacities))]);
+		break;
+	case 1:
+		sheaves_set_feedback(s, native_random(16));
+		break;
+	case 2:
+		sheaves_set_barns(s, native_random(12) - 1, native_random(12) - 1);
+		break;
+	default:
+		sheaves_give_back();
+	}
+}
+
+/* What happens every two seconds, more often. */
+static void do_round(struct worker *w)
+{
+	if (sheaves_round)
+		sheaves_round();
+}
+
 static void do_count(struct worker *w)
 {
 	if (kmem_cache_cached_objects)
@@ -480,6 +511,8 @@ static const struct {
 	{ do_prefill, 60 },
 	{ do_move, 100 },
 	{ do_shrink, 4 },
+	{ do_resize, 4 },
+	{ do_round, 2 },
 	{ do_count, 4 },
 	{ do_cache, 4 },
 	{ do_hotplug, 4 },
@@ -569,6 +602,9 @@ static void count_left(struct left *left)
 	static char buf[PAGE_SIZE];
 	unsigned int i;
 
+	/* What is left of a cache must not depend on how much it was used. */
+	if (sheaves_set_all_feedback)
+		sheaves_set_all_feedback(0);
 	/* Twice, since what caches things is made of kmalloc() itself. */
 	for (i = 0; i < 2 * (KMALLOC_SHIFT_HIGH + 1); i++) {
 		struct kmem_cache *s = kmalloc_caches[KMALLOC_NORMAL][i % (KMALLOC_SHIFT_HIGH + 1)];
@@ -586,6 +622,8 @@ static void count_left(struct left *left)
 		left->objects[i] = there ? number_in(buf) : 0;
 	}
 	left->percpu = native_percpu_in_use();
+	if (sheaves_set_all_feedback)
+		sheaves_set_all_feedback(0xf);
 }
 
 static void compare_left(const struct left *before, const struct left *after)

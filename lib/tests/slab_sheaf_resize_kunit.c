@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit tests of sheaves: sizes that change while they are in use
+ *
+ * By hand: capacities from one to another, to none, and back, with sheaves of three
+ * capacities wherever a sheaf can be. And by themselves: slow start, barns that grow and
+ * shrink, what is given back when it is not needed or when memory is short. When a round
+ * takes place is up to the tests; one by the timer may come in between, and must not make
+ * any difference.
+ */
+
+#include <linux/mmzone.h>
+#include <linux/module.h>
+#include <linux/rcupdate.h>
+
+#include "slab_kunit.h"
+
+#ifdef CONFIG_SLAB_SHEAVES
+
+/* So many rounds, and all that is not used is gone. */
+#define ROUNDS	5
+
+static const unsigned int capacities[] = { 124, 12, 28, 0, 60, 252, 4, 60 };
+
+static void rounds(unsigned int n)
+{
+	while (n--)
+		sheaves_round();
+}
+
+static struct slab_test *with_feedback(struct kunit *test, unsigned int feedback)
+{
+	struct kmem_cache_args args = { };
+	struct slab_test *st;
+
+	if (find_cpu(true) < 0)
+		kunit_skip(test, "no CPU on a node with memory");
+	st = with_cache(test, OBJECT_SIZE, 0, &args);
+	skip_without_sheaves(test);
+	sheaves_set_feedback(st->cache, feedback);
+	return st;
+}
+
+static void resize(struct kunit *test, unsigned int capacity)
+{
+	struct slab_test *st = test->priv;
+
+	KUNIT_ASSERT_EQ(test, sheaves_resize(st->cache, capacity), 0);
+	if (capacity)
+		KUNIT_ASSERT_GE(test, sheaf_capacity(st->cache), capacity);
+	else
+		KUNIT_ASSERT_EQ(test, sheaf_capacity(st->cache), 0);
+	st->cap = sheaf_capacity(st->cache);
+}
+
+/* Nothing is left in any sheaf, nor is any sheaf left. */
+static void expect_nothing_left(struct kunit *test)
+{
+	struct slab_test *st = test->priv;
+
+	release(test, st->nr_held);
+	KUNIT_EXPECT_EQ(test, st->nr_broken, 0);
+	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
+	expect_cached(test, 0);
+	KUNIT_EXPECT_EQ(test, count_sheaves(st->cache), 0);
+	expect_balance(test);
+}
+
+/* The new capacity is that of the sheaves that are used next. */
+static void resize_is_taken_up(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, 0);
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(capacities); i++) {
+		grab(test, 300);
+		resize(test, capacities[i]);
+		release(test, 250);
+		grab(test, 2000);
+		release(test, 2000);
+		grab(test, 1000);
+		expect_balance(test);
+		if (st->cap)
+			KUNIT_EXPECT_EQ(test, sheaves_here(st)->main->capacity, st->cap);
+		else
+			KUNIT_EXPECT_PTR_EQ(test, sheaves_here(st)->main, slab_no_sheaf);
+	}
+	expect_nothing_left(test);
+}
+
+/* Sheaves of three capacities wherever a sheaf can be. */
+static void resize_in_each_state(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, 0);
+	struct slab_sheaf *lent[ARRAY_SIZE(capacities)] = { };
+	unsigned int i, j;
+
+	for (i = 0; i < ARRAY_SIZE(capacities); i++) {
+		/* In main, spare and the barn, full and empty. */
+		grab(test, 900);
+		release(test, 800);
+		/* Lent. */
+		lent[i] = kmem_cache_prefill_sheaf(st->cache, GFP_KERNEL, 10);
+		KUNIT_ASSERT_NOT_NULL(test, lent[i]);
+		/* With RCU, and about to be. */
+		grab(test, 150);
+		for (j = 0; j < 150; j++)
+			kfree_rcu(let_go(st), rcu);
+		resize(test, capacities[i]);
+		for (j = 0; j < 10; j++)
+			kfree_rcu(let_go(st), rcu);
+		/* Of sheaves lent before, one needs more, and one goes back. */
+		if (i >= 1)
+			KUNIT_EXPECT_EQ(test, kmem_cache_refill_sheaf(st->cache, GFP_KERNEL,
+								      &lent[i - 1], 50), 0);
+		if (i >= 2)
+			kmem_cache_return_sheaf(st->cache, GFP_KERNEL, lent[i - 2]);
+	}
+	kmem_cache_return_sheaf(st->cache, GFP_KERNEL, lent[ARRAY_SIZE(capacities) - 2]);
+	kmem_cache_return_sheaf(st->cache, GFP_KERNEL, lent[ARRAY_SIZE(capacities) - 1]);
+	kvfree_rcu_barrier();
+	expect_nothing_left(test);
+}
+
+/* Remote objects: collected under one capacity, sent home under another. */
+static void resize_remote(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, 0);
+	int other = find_other_memory(cpu_to_node(st->cpu), NUMA_NO_NODE);
+	unsigned int i;
+
+	if (other == NUMA_NO_NODE)
+		kunit_skip(test, "no other node has memory");
+	for (i = 0; i < ARRAY_SIZE(capacities); i++) {
+		grab_on(test, other, 200);
+		release(test, 45);
+		if (st->cap)
+			KUNIT_EXPECT_NOT_NULL(test, sheaves_here(st)->remote);
+		resize(test, capacities[i]);
+		release(test, 155);
+	}
+	expect_nothing_left(test);
+}
+
+static void resize_to_none_and_back(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, 0);
+
+	grab(test, 500);
+	release(test, 400);
+	resize(test, 0);
+	expect_cached(test, 0);
+	KUNIT_EXPECT_EQ(test, count_sheaves(st->cache), 0);
+	take_moves(test);
+	grab(test, 50);
+	release(test, 50);
+	expect_moves(test, .alloc_slow = 50, .free_slow = 50);
+
+	resize(test, 60);
+	hold_and_drain(test, 100);
+	release(test, 50);
+	expect_moves(test, .free_fast = 50);
+	expect_nothing_left(test);
+}
+
+static void resize_is_refused(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, 0);
+	unsigned int cap = st->cap;
+	struct kmem_cache *s;
+
+	KUNIT_EXPECT_EQ(test, sheaves_resize(st->cache, UINT_MAX), -EINVAL);
+	KUNIT_EXPECT_EQ(test, sheaf_capacity(st->cache), cap);
+
+	s = virt_to_slab(st->cache)->slab_cache;
+	KUNIT_EXPECT_EQ(test, sheaves_resize(s, 60), -EOPNOTSUPP);
+	KUNIT_EXPECT_EQ(test, sheaf_capacity(s), 0);
+#ifdef CONFIG_SLUB_DEBUG
+	s = new_cache(test, "slab_kunit_debug", OBJECT_SIZE, SLAB_RED_ZONE, NULL);
+	KUNIT_EXPECT_EQ(test, sheaves_resize(s, 60), -EOPNOTSUPP);
+	KUNIT_EXPECT_EQ(test, sheaf_capacity(s), 0);
+	kmem_cache_destroy(s);
+#endif
+}
+
+static void barn_limits_by_hand(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, BALANCE_ALL);
+	struct node_barn *barn = barn_of(st->cache, st->cpu);
+
+	sheaves_set_barns(st->cache, 3, 1);
+	KUNIT_EXPECT_EQ(test, barn->max_full, 3);
+	KUNIT_EXPECT_EQ(test, barn->max_empty, 1);
+	grab(test, 20 * st->cap);
+	release(test, 20 * st->cap);
+	grab(test, 20 * st->cap);
+	release(test, 20 * st->cap);
+	KUNIT_EXPECT_EQ(test, barn->max_full, 3);
+	KUNIT_EXPECT_EQ(test, barn->nr_full, 3);
+	rounds(ROUNDS);
+	KUNIT_EXPECT_EQ(test, barn->max_full, 3);
+
+	sheaves_set_barns(st->cache, 0, 0);
+	grab(test, 20 * st->cap);
+	release(test, 20 * st->cap);
+	KUNIT_EXPECT_EQ(test, barn->nr_full, 0);
+
+	sheaves_set_barns(st->cache, BARN_LIMIT_AUTO, BARN_LIMIT_AUTO);
+	KUNIT_EXPECT_EQ(test, barn->max_full, BALANCE_MIN_SHEAVES);
+	expect_nothing_left(test);
+}
+
+static void slow_start(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, BALANCE_SLOW_START);
+	unsigned int first, i;
+
+	grab(test, 1);
+	first = sheaves_here(st)->main->capacity;
+	KUNIT_EXPECT_LE(test, first, st->cap / 4);
+	KUNIT_EXPECT_LE(test, cached_objects(st->cache), first);
+	for (i = 0; i < 10; i++)
+		grab(test, st->cap);
+	KUNIT_EXPECT_EQ(test, sheaves_here(st)->main->capacity, st->cap);
+
+	sheaves_set_feedback(st->cache, 0);
+	expect_nothing_left(test);
+	grab(test, 1);
+	KUNIT_EXPECT_EQ(test, sheaves_here(st)->main->capacity, st->cap);
+	expect_nothing_left(test);
+}
+
+static unsigned long bursts(struct kunit *test, unsigned int times, unsigned long n)
+{
+	struct slab_test *st = test->priv;
+	unsigned long before = count(st->cache, SHEAF_REFILL);
+
+	while (times--) {
+		grab(test, n);
+		release(test, n);
+	}
+	return count(st->cache, SHEAF_REFILL) - before;
+}
+
+static void barn_grows_and_shrinks(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, BALANCE_GROWTH | BALANCE_WORKING_SET);
+	struct node_barn *barn = barn_of(st->cache, st->cpu);
+	unsigned long n = 20 * st->cap;
+
+	KUNIT_EXPECT_EQ(test, barn->max_full, BALANCE_MIN_SHEAVES);
+	bursts(test, 20, n);
+	KUNIT_EXPECT_GE(test, barn->max_full, 18);
+	KUNIT_EXPECT_LE(test, barn->max_full, 40);
+	KUNIT_EXPECT_EQ(test, bursts(test, 5, n), 0);
+	if (IS_ENABLED(CONFIG_SLUB_STATS))
+		KUNIT_EXPECT_GT(test, count(st->cache, BARN_GROW), 0);
+	KUNIT_EXPECT_GT(test, atomic_long_read(&barn->granted), 0);
+
+	rounds(ROUNDS);
+	KUNIT_EXPECT_EQ(test, barn->max_full, BALANCE_MIN_SHEAVES);
+	KUNIT_EXPECT_EQ(test, barn->nr_full, 0);
+	KUNIT_EXPECT_EQ(test, barn->nr_empty, 0);
+	KUNIT_EXPECT_EQ(test, atomic_long_read(&barn->granted), 0);
+	expect_nothing_left(test);
+}
+
+/* What a CPU does not use is taken away, from it as from the barn. */
+static void what_is_not_used_is_given_back(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, BALANCE_WORKING_SET);
+
+	unsigned long n;
+
+	grab(test, 6 * st->cap);
+	release(test, 6 * st->cap);
+	n = cached_objects(st->cache);
+	KUNIT_EXPECT_GE(test, n, 4 * st->cap);
+	rounds(ROUNDS);
+	expect_cached(test, 0);
+	KUNIT_EXPECT_EQ(test, count_sheaves(st->cache), 0);
+	if (IS_ENABLED(CONFIG_SLUB_STATS))
+		KUNIT_EXPECT_GE(test, count(st->cache, SHEAF_TRIM), n);
+	expect_balance(test);
+}
+
+static void what_is_used_stays(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, BALANCE_WORKING_SET);
+	unsigned int i;
+
+	hold_and_drain(test, 5 * st->cap);
+	release(test, 5 * st->cap);
+	for (i = 0; i < ROUNDS; i++) {
+		grab(test, 5 * st->cap - i);
+		release(test, 5 * st->cap - i);
+		rounds(1);
+	}
+	expect_cached(test, 5 * st->cap);
+}
+
+static void switched_off(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, 0);
+	unsigned long n;
+
+	grab(test, 6 * st->cap);
+	release(test, 6 * st->cap);
+	n = cached_objects(st->cache);
+	rounds(ROUNDS);
+	sheaves_give_back();
+	expect_cached(test, n);
+	KUNIT_EXPECT_GE(test, barn_of(st->cache, st->cpu)->max_full, 10);
+}
+
+/* When memory is short: the barns, and the spare sheaves. Main is the CPU's own. */
+static void pressure(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, BALANCE_PRESSURE);
+	struct node_barn *barn = barn_of(st->cache, st->cpu);
+
+	hold_and_drain(test, 6 * st->cap);
+	release(test, 6 * st->cap);
+	KUNIT_EXPECT_EQ(test, barn->nr_full, 4);
+	/* Somebody else may hold slab_mutex for a moment. */
+	while (!sheaves_give_back())
+		cond_resched();
+	KUNIT_EXPECT_EQ(test, barn->nr_full, 0);
+	KUNIT_EXPECT_NULL(test, sheaves_here(st)->spare);
+	expect_cached(test, st->cap);
+	expect_balance(test);
+}
+
+/* All barns of a node together, and each of them. */
+static void caps_hold(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);
+	unsigned long node_bytes, all = 0, bytes_of_sheaf;
+	int node = cpu_to_node(st->cpu);
+	struct kmem_cache *s[40];
+	char name[32];
+	unsigned int i;
+
+	node_bytes = node_present_pages(node) << PAGE_SHIFT;
+	for (i = 0; i < ARRAY_SIZE(s); i++) {
+		snprintf(name, sizeof(name), "slab_kunit_%u", i);
+		s[i] = new_cache(test, name, 2048, 0, NULL);
+		sheaves_set_feedback(s[i], BALANCE_GROWTH);
+		bytes_of_sheaf = s[i]->size * sheaf_capacity(s[i]);
+		while (sheaf_barn_grow(s[i], s[i]->barns[node], node))
+			;
+		KUNIT_EXPECT_LE(test, s[i]->barns[node]->max_full * bytes_of_sheaf,
+				max(node_bytes >> 9,
+				    max(sheaves_cpus_of_node(node), 10U) * bytes_of_sheaf));
+		all += (s[i]->barns[node]->max_full - BALANCE_MIN_SHEAVES) * bytes_of_sheaf;
+	}
+	KUNIT_EXPECT_LE(test, all, node_bytes >> 5);
+	KUNIT_EXPECT_GT(test, all, node_bytes >> 7);
+	for (i = 0; i < ARRAY_SIZE(s); i++)
+		kmem_cache_destroy(s[i]);
+}
+
+static struct kunit_case resize_cases[] = {
+	KUNIT_CASE(resize_is_taken_up),
+	KUNIT_CASE(resize_in_each_state),
+	KUNIT_CASE(resize_remote),
+	KUNIT_CASE(resize_to_none_and_back),
+	KUNIT_CASE(resize_is_refused),
+	KUNIT_CASE(barn_limits_by_hand),
+	KUNIT_CASE(slow_start),
+	KUNIT_CASE(barn_grows_and_shrinks),
+	KUNIT_CASE(what_is_not_used_is_given_back),
+	KUNIT_CASE(what_is_used_stays),
+	KUNIT_CASE(switched_off),
+	KUNIT_CASE(pressure),
+	KUNIT_CASE(caps_hold),
+	{}
+};
+
+static struct kunit_suite resize_suite = {
+	.name = "slab_sheaf_resize",
+	.init = slab_test_init,
+	.exit = finish_cache,
+	.test_cases = resize_cases,
+};
+
+kunit_test_suite(resize_suite);
+
+#endif /* CONFIG_SLAB_SHEAVES */
+
+MODULE_IMPORT_NS(EXPORTED_FOR_KUNIT_TESTING);
+MODULE_DESCRIPTION("KUnit tests of sheaves: sizes that change");
+MODULE_LICENSE("GPL");

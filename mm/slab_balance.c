@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Balance: how large sheaves and barns should be
+ *
+ * A sheaf that is too small, or a barn that accepts too few, makes objects go through
+ * slabs that other CPUs, or the same one, will want in a moment. What is too large
+ * keeps memory for nobody. No constant is right: a cache that is quiet most of the
+ * time bursts for a second, and of two hundred caches ten are busy. So the sizes
+ * follow what is seen. This file is what decides; who acts upon it is
+ * mm/slab_sheaf.c, as objects come and go, and mm/slab_sheaf_trim.c, from time to time.
+ *
+ * Slow start. A CPU that needs an object has not proved that it needs sixty. Its first
+ * sheaf is a quarter of what sheaves of the cache are, and each time that its sheaves
+ * and the barn cannot serve (a miss), soon after the time before, the next one has
+ * twice the size. When misses have become rare the refills become small again
+ * (balance_fill()).
+ *
+ * Growth. A barn starts with next to nothing. It is too small if it refuses full
+ * sheaves, and lacks them, within the same second: had it kept the ones, it would have
+ * had the others. A barn that only refuses, as a cache is being emptied, or that only
+ * lacks, while one is being filled, would not gain by being larger. Some of each
+ * double it, at once (balance_refused()): a burst is over before any timer is.
+ * What the barn's lock makes others wait for is another matter, larger barns
+ * do not help: larger sheaves pass the lock less often (balance_capacity()).
+ *
+ * Working set. The least number of full sheaves that a barn had in an interval is a
+ * number that was not needed. What stayed unneeded for two intervals is given back
+ * (balance_unneeded()), and the barn's limit falls to what was reached in either of
+ * them (balance_limit()).
+ *
+ * Hysteresis. It takes events at a rate above 5 in a second to grow, and below 0.5 in a
+ * second, or two intervals, to shrink. In between all stays as it is.
+ *
+ * Caps. Growth ends at a share of the node's memory, for each barn and for all of
+ * them (balance_max_sheaves(), and BALANCE_NODE_SHIFT).
+ *
+ * It is arithmetic: no lock, no memory, no clock but what is passed in. So it can be run
+ * in user space, against counters that were recorded, or made up
+ * (tools/testing/slab-native, and lib/tests/slab_balance_kunit.c).
+ */
+
+#include <linux/compiler.h>
+#include <linux/export.h>
+#include <linux/jiffies.h>
+#include <linux/math.h>
+#include <linux/minmax.h>
+#include <kunit/visibility.h>
+
+#include "slab_balance.h"
+
+/* The two thresholds, as the time between two events, and as events in a second. */
+#define OFTEN_JIFFIES	(HZ / 5)
+#define SELDOM_JIFFIES	(2 * HZ)
+#define OFTEN		5
+#define SELDOM_INVERSE	2
+
+/* A barn may have this part of the memory of its node, 1/512. */
+#define BALANCE_BARN_SHIFT	9
+
+/* A new second begins with nothing. */
+static void open_window(struct barn_demand *demand, unsigned long now)
+{
+	if (now - READ_ONCE(demand->since) < HZ)
+		return;
+	WRITE_ONCE(demand->since, now);
+	WRITE_ONCE(demand->lacked, 0);
+	WRITE_ONCE(demand->refused, 0);
+}
+
+/**
+ * balance_lacked - a barn had no full sheaf
+ * @demand: What is known of the barn.
+ * @now: jiffies.
+ *
+ * Context: Any.
+ */
+void balance_lacked(struct barn_demand *demand, unsigned long now)
+{
+	open_window(demand, now);
+	WRITE_ONCE(demand->lacked, READ_ONCE(demand->lacked) + 1);
+}
+EXPORT_SYMBOL_IF_KUNIT(balance_lacked);
+
+/**
+ * balance_refused - a barn did not accept a full sheaf
+ * @demand: What is known of the barn.
+ * @now: jiffies.
+ *
+ * Context: Any.
+ * Return: Whether the barn should accept twice as many from now on.
+ */
+bool balance_refused(struct barn_demand *demand, unsigned long now)
+{
+	unsigned int refused;
+
+	open_window(demand, now);
+	refused = READ_ONCE(demand->refused) + 1;
+	if (refused < OFTEN || READ_ONCE(demand->lacked) < OFTEN) {
+		WRITE_ONCE(demand->refused, refused);
+		return false;
+	}
+	WRITE_ONCE(demand->lacked, 0);
+	WRITE_ONCE(demand->refused, 0);
+	return true;
+}
+EXPORT_SYMBOL_IF_KUNIT(balance_refused);
+
+/**
+ * balance_unneeded - an interval is over: how many sheaves were not needed
+ * @range: Where the barn has been. Begins anew.
+ * @nr: How many sheaves it has now.
+ *
+ * Context: Any, under whatever protects @range.
+ * Return: How many sheaves there were all the time, in this interval and the one
+ *	   before: those to be taken away next.
+ */
+unsigned int balance_unneeded(struct barn_range *range, unsigned int nr)
+{
+	unsigned int unneeded = min(range->low, range->last_low);
+
+	range->last_low = range->low - unneeded;
+	range->last_high = range->high;
+	WRITE_ONCE(range->low, nr);
+	WRITE_ONCE(range->high, nr - min(unneeded, nr));
+	return min(unneeded, nr);
+}
+EXPORT_SYMBOL_IF_KUNIT(balance_unneeded);
+
+/**
+ * balance_used - how many sheaves there were at most
+ * @range: Where the barn has been, after balance_unneeded().
+ *
+ * Context: Any, under whatever protects @range.
+ * Return: The largest number in the last two intervals.
+ */
+unsigned int balance_used(const struct barn_range *range)
+{
+	return max(range->high, range->last_high);
+}
+EXPORT_SYMBOL_IF_KUNIT(balance_used);
+
+/**
+ * balance_limit - how many sheaves a barn should accept after an interval
+ * @used: How many there were at most, by balance_used().
+ * @limit: How many it accepts.
+ * @min: How many it should accept at least.
+ *
+ * Context: Any.
+ * Return: How many it should accept, not more than @limit.
+ */
+unsigned int balance_limit(unsigned int used, unsigned int limit,
+			   unsigned int min)
+{
+	return min(limit, max(used, min));
+}
+EXPORT_SYMBOL_IF_KUNIT(balance_limit);
+
+/**
+ * balance_fill - how many objects a CPU should get that has none left
+ * @fill: How many it should have got the last time, 0 if there was none.
+ * @capacity: What sheaves of the cache have room for.
+ * @head: What a sheaf takes besides, in objects' pointers: with it, sheaves are powers of
+ *	  two in size.
+ * @since: How long ago that was, in jiffies.
+ *
+ * Context: Any.
+ * Return: The number of objects, from 1 to @capacity.
+ */
+unsigned int balance_fill(unsigned int fill, unsigned int capacity,
+			  unsigned int head, unsigned long since)
+{
+	unsigned int start = max((capacity + head) / 4, 2 * head) - head;
+
+	if (!fill)
+		fill = start;
+	else if (since <= OFTEN_JIFFIES)
+		fill = 2 * (fill + head) - head;
+	else if (since >= SELDOM_JIFFIES)
+		fill = max((fill + head) / 2, head) - head;
+	return clamp(fill, min(start, capacity), capacity);
+}
+EXPORT_SYMBOL_IF_KUNIT(balance_fill);
+
+/**
+ * balance_capacity - what sheaves should have room for after an interval
+ * @capacity: What they have room for.
+ * @min: What they should have room for at least.
+ * @max: And at most.
+ * @head: As for balance_fill().
+ * @contended: How often somebody had to wait for the lock of a barn.
+ * @cpus: How many CPUs use that barn.
+ *
+ * Context: Any.
+ * Return: The number of objects.
+ */
+unsigned int balance_capacity(unsigned int capacity, unsigned int min,
+			      unsigned int max, unsigned int head,
+			      unsigned int contended, unsigned int cpus)
+{
+	unsigned long interval = BALANCE_INTERVAL / HZ;
+
+	if (contended > OFTEN * interval * cpus)
+		capacity = 2 * (capacity + head) - head;
+	else if (contended * SELDOM_INVERSE < interval * cpus)
+		capacity = max((capacity + head) / 2, head) - head;
+	return clamp(capacity, min, max(min, max));
+}
+EXPORT_SYMBOL_IF_KUNIT(balance_capacity);
+
+/**
+ * balance_max_sheaves - how many full sheaves a barn may ever accept
+ * @node_bytes: How much memory the node has that the objects come from.
+ * @sheaf_bytes: How much memory the objects of a full sheaf take.
+ * @min: How many it may accept in any case.
+ *
+ * Context: Any.
+ * Return: The number of sheaves.
+ */
+unsigned int balance_max_sheaves(unsigned long node_bytes,
+				 unsigned long sheaf_bytes, unsigned int min)
+{
+	unsigned long most = (node_bytes >> BALANCE_BARN_SHIFT) / sheaf_bytes;
+
+	return clamp_t(unsigned long, most, min, UINT_MAX / 2);
+}
+EXPORT_SYMBOL_IF_KUNIT(balance_max_sheaves);

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Files in /sys/kernel/slab/<cache>/ about sheaves
+ *
+ * mm/slub.c makes the directory of a cache, and has what slabs look like there. It
+ * also has the counters, which count what is done in any tier. What is there to know
+ * of the sheaves of a cache by looking at them is here. All of it is described in
+ * Documentation/ABI/testing/sysfs-kernel-slab.
+ */
+
+#include <linux/kstrtox.h>
+#include <linux/limits.h>
+#include <linux/moduleparam.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+
+#include "internal.h"
+#include "slab_sheaf.h"
+
+static ssize_t sheaf_capacity_show(struct kmem_cache *s, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", sheaf_capacity(s));
+}
+
+static ssize_t sheaf_capacity_store(struct kmem_cache *s, const char *buf,
+				    size_t length)
+{
+	unsigned int capacity;
+	int err;
+
+	err = kstrtouint(buf, 0, &capacity) ?: sheaves_resize(s, capacity);
+	return err ?: length;
+}
+SLAB_ATTR(sheaf_capacity);
+
+static ssize_t sheaf_objects_show(struct kmem_cache *s, char *buf)
+{
+	return sysfs_emit(buf, "%lu\n", kmem_cache_cached_objects(s));
+}
+SLAB_ATTR_RO(sheaf_objects);
+
+/* A number, or "auto" */
+static int parse_limit(const char *buf, int *limit)
+{
+	unsigned int number;
+	int err;
+
+	if (sysfs_streq(buf, "auto")) {
+		*limit = BARN_LIMIT_AUTO;
+		return 0;
+	}
+	err = kstrtouint(buf, 0, &number);
+	if (err)
+		return err;
+	if (number > INT_MAX)
+		return -EINVAL;
+	*limit = number;
+	return 0;
+}
+
+/* What the barns of all nodes accept, the largest one. */
+static ssize_t show_limit(struct kmem_cache *s, int limit, bool full, char *buf)
+{
+	struct node_barn **barns = READ_ONCE(s->barns);
+	unsigned int most = 0;
+	int node;
+
+	if (limit != BARN_LIMIT_AUTO)
+		return sysfs_emit(buf, "%d\n", limit);
+	for_each_node(node) {
+		struct node_barn *barn = barns ? READ_ONCE(barns[node]) : NULL;
+
+		if (barn)
+			most = max(most, full ? READ_ONCE(barn->max_full) :
+						READ_ONCE(barn->max_empty));
+	}
+	return sysfs_emit(buf, "auto %u\n", most);
+}
+
+static ssize_t barn_max_full_show(struct kmem_cache *s, char *buf)
+{
+	return show_limit(s, READ_ONCE(s->barn_max_full), true, buf);
+}
+
+static ssize_t barn_max_full_store(struct kmem_cache *s, const char *buf,
+				   size_t length)
+{
+	int limit, err = parse_limit(buf, &limit);
+
+	if (!err)
+		err = sheaves_set_barns(s, limit, s->barn_max_empty);
+	return err ?: length;
+}
+SLAB_ATTR(barn_max_full);
+
+static ssize_t barn_max_empty_show(struct kmem_cache *s, char *buf)
+{
+	return show_limit(s, READ_ONCE(s->barn_max_empty), false, buf);
+}
+
+static ssize_t barn_max_empty_store(struct kmem_cache *s, const char *buf,
+				    size_t length)
+{
+	int limit, err = parse_limit(buf, &limit);
+
+	if (!err)
+		err = sheaves_set_barns(s, s->barn_max_full, limit);
+	return err ?: length;
+}
+SLAB_ATTR(barn_max_empty);
+
+/*
+ * Switches
+ */
+
+static const char * const mechanisms[] = {
+	"slow_start", "growth", "working_set", "pressure",
+};
+
+static ssize_t show_feedback(char *buf, unsigned int feedback)
+{
+	unsigned int i;
+	int len = 0;
+
+	for (i = 0; i < ARRAY_SIZE(mechanisms); i++)
+		len += sysfs_emit_at(buf, len, "%s%s%s", i ? " " : "",
+				     feedback & BIT(i) ? "" : "no_",
+				     mechanisms[i]);
+	return len + sysfs_emit_at(buf, len, "\n");
+}
+
+static int parse_word(const char *word, size_t len, unsigned int *feedback)
+{
+	bool off = len > 3 && !strncmp(word, "no_", 3);
+	unsigned int i;
+
+	if (len == 3 && !strncmp(word, "all", 3)) {
+		*feedback = BALANCE_ALL;
+		return 0;
+	}
+	if (len == 4 && !strncmp(word, "none", 4)) {
+		*feedback = 0;
+		return 0;
+	}
+	if (off) {
+		word += 3;
+		len -= 3;
+	}
+	for (i = 0; i < ARRAY_SIZE(mechanisms); i++) {
+		if (strlen(mechanisms[i]) != len ||
+		    strncmp(mechanisms[i], word, len))
+			continue;
+		if (off)
+			*feedback &= ~BIT(i);
+		else
+			*feedback |= BIT(i);
+		return 0;
+	}
+	return -EINVAL;
+}
+
+/* Words with blanks or commas between them; those that are not named stay. */
+static int parse_feedback(const char *buf, unsigned int *feedback)
+{
+	static const char * const between = " ,\t\n";
+	unsigned int found = *feedback;
+	size_t len;
+
+	for (buf += strspn(buf, between); *buf; buf += strspn(buf, between)) {
+		len = strcspn(buf, between);
+		if (parse_word(buf, len, &found))
+			return -EINVAL;
+		buf += len;
+	}
+	*feedback = found;
+	return 0;
+}
+
+static ssize_t sheaf_feedback_show(struct kmem_cache *s, char *buf)
+{
+	return show_feedback(buf, READ_ONCE(s->feedback));
+}
+
+static ssize_t sheaf_feedback_store(struct kmem_cache *s, const char *buf,
+				    size_t length)
+{
+	unsigned int feedback = READ_ONCE(s->feedback);
+	int err = parse_feedback(buf, &feedback);
+
+	if (err)
+		return err;
+	sheaves_set_feedback(s, feedback);
+	return length;
+}
+SLAB_ATTR(sheaf_feedback);
+
+/* Of all caches: /sys/module/slab_sheaf/parameters/feedback, and on the command line. */
+static int set_slab_feedback(const char *val, const struct kernel_param *kp)
+{
+	unsigned int feedback = READ_ONCE(slab_feedback);
+	int err = parse_feedback(val, &feedback);
+
+	if (err) {
+		pr_err("slab_sheaf.feedback=%s: words are all, none, slow_start, growth, working_set, pressure, and these with no_\n",
+		       val);
+		return err;
+	}
+	sheaves_set_all_feedback(feedback);
+	return 0;
+}
+
+static int get_slab_feedback(char *buf, const struct kernel_param *kp)
+{
+	return show_feedback(buf, READ_ONCE(slab_feedback));
+}
+
+static const struct kernel_param_ops feedback_ops = {
+	.set = set_slab_feedback,
+	.get = get_slab_feedback,
+};
+
+#undef MODULE_PARAM_PREFIX
+#define MODULE_PARAM_PREFIX "slab_sheaf."
+module_param_cb(feedback, &feedback_ops, NULL, 0644);
+
+static struct attribute *sheaf_attrs[] = {
+	&sheaf_capacity_attr.attr,
+	&sheaf_objects_attr.attr,
+	&sheaf_feedback_attr.attr,
+	&barn_max_full_attr.attr,
+	&barn_max_empty_attr.attr,
+	NULL
+};
+
+const struct attribute_group slab_sheaf_attr_group = {
+	.attrs = sheaf_attrs,
+};
