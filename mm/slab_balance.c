@@ -32,11 +32,10 @@
  * second, or two intervals, to shrink. In between all stays as it is.
  *
  * Caps. Growth ends at a share of the node's memory, for each barn and for all of
- * them (balance_max_sheaves(), and BALANCE_NODE_SHIFT).
+ * them (balance_max_sheaves(), and mm/slab_sheaf_trim.c).
  *
  * It is arithmetic: no lock, no memory, no clock but what is passed in. So it can be run
- * in user space, against counters that were recorded, or made up
- * (tools/testing/slab-native, and lib/tests/slab_balance_kunit.c).
+ * against counters that were recorded, or made up (lib/tests/slab_sheaf_balance_kunit.c).
  */
 
 #include <linux/compiler.h>

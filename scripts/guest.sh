@@ -78,30 +78,27 @@ topology_3node() {
 	done
 }
 
-topology_memoryless() {
+# eight_nodes N: with N CPUs each, and memory on two of them.
+eight_nodes() {
 	local n
 
-	DESC="32 CPUs on 8 nodes, memory on nodes 1 and 5"
-	SMP=32,sockets=8,cores=4,threads=1 MEM=2G
+	DESC="$((8 * $1)) CPUs on 8 nodes, memory on nodes 1 and 5"
+	SMP=$((8 * $1)),sockets=8,cores=$1,threads=1 MEM=2G
 	NUMA="-object memory-backend-ram,id=m1,size=1G -object memory-backend-ram,id=m5,size=1G"
 	for n in 0 1 2 3 4 5 6 7; do
-		NUMA+=" -numa node,nodeid=$n,cpus=$((4 * n))-$((4 * n + 3))"
+		NUMA+=" -numa node,nodeid=$n,cpus=$(($1 * n))-$(($1 * n + $1 - 1))"
 		case $n in 1 | 5) NUMA+=",memdev=m$n" ;; esac
 	done
+}
+
+topology_memoryless() {
+	eight_nodes 4
 }
 
 # The same nodes with a CPU each: 32 CPUs of a kernel with all debugging take half an hour
 # to boot where the host is busy.
 topology_nodes8() {
-	local n
-
-	DESC="8 CPUs on 8 nodes, memory on nodes 1 and 5"
-	SMP=8,sockets=8,cores=1,threads=1 MEM=2G
-	NUMA="-object memory-backend-ram,id=m1,size=1G -object memory-backend-ram,id=m5,size=1G"
-	for n in 0 1 2 3 4 5 6 7; do
-		NUMA+=" -numa node,nodeid=$n,cpus=$n"
-		case $n in 1 | 5) NUMA+=",memdev=m$n" ;; esac
-	done
+	eight_nodes 1
 }
 
 # No CPU has memory of its own, no memory a CPU.

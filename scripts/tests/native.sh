@@ -89,18 +89,14 @@ breaks "a barn loses an empty sheaf" lost-empty slab_barn.c '
 	/^bool barn_put_empty/ { f = 1 }
 	f && /add_empty\(barn, empty\);/ { print "\t\t;"; f = 0; next }
 	{ print }'
-breaks "the lock of the barn is missing" barn-lock slab_barn.c '
+WITHOUT_BARN_LOCK='
 	!/define/ {
 		sub(/lock_barn\(barn, flags\)|spin_lock_irqsave\(&barn->lock, flags\)/, "local_irq_save(flags)")
 		sub(/spin_unlock_irqrestore\(&barn->lock, flags\)/, "local_irq_restore(flags)")
 	}
 	{ print }'
-breaks "the same, by the thread sanitizer" barn-lock-tsan slab_barn.c '
-	!/define/ {
-		sub(/lock_barn\(barn, flags\)|spin_lock_irqsave\(&barn->lock, flags\)/, "local_irq_save(flags)")
-		sub(/spin_unlock_irqrestore\(&barn->lock, flags\)/, "local_irq_restore(flags)")
-	}
-	{ print }' thread
+breaks "the lock of the barn is missing" barn-lock slab_barn.c "$WITHOUT_BARN_LOCK"
+breaks "the same, by the thread sanitizer" barn-lock-tsan slab_barn.c "$WITHOUT_BARN_LOCK" thread
 breaks "the lock of the sheaves is missing" sheaf-lock slab_sheaf.c '
 	/while \(done < nr\)/ { f = 1 }	# what serves the bulk functions
 	/^}/ { f = 0 }
