@@ -7,7 +7,7 @@
  * keeps memory for nobody. No constant is right: a cache that is quiet most of the
  * time bursts for a second, and of two hundred caches ten are busy. So the sizes
  * follow what is seen. This file is what decides; who acts upon it is
- * mm/slab_sheaf.c, as objects come and go, and mm/slab_sheaf_trim.c, from time to time.
+ * mm/slab_sheaf_grow.c and mm/slab_sheaf_trim.c.
  *
  * Slow start. A CPU that needs an object has not proved that it needs sixty. Its first
  * sheaf is a quarter of what sheaves of the cache are, and each time that its sheaves
@@ -32,7 +32,7 @@
  * second, or two intervals, to shrink. In between all stays as it is.
  *
  * Caps. Growth ends at a share of the node's memory, for each barn and for all of
- * them (balance_max_sheaves(), and mm/slab_sheaf_trim.c).
+ * them (balance_max_sheaves(), and mm/slab_sheaf_grow.c).
  *
  * It is arithmetic: no lock, no memory, no clock but what is passed in. So it can be run
  * against counters that were recorded, or made up (lib/tests/slab_sheaf_balance_kunit.c).

@@ -95,6 +95,7 @@
 #include <linux/kernel.h>
 #include <linux/mm.h>
 #include <linux/mmzone.h>
+#include <trace/events/slab_sheaf.h>
 
 #include "internal.h"
 #include "slab_sheaf.h"
@@ -525,20 +526,19 @@ static bool replace_full_main(struct kmem_cache *s,
  * how much room, the CPU should get.
  */
 static unsigned int note_miss(struct kmem_cache *s,
-			      struct slub_percpu_sheaves *pcs, bool *again)
+			      struct slub_percpu_sheaves *pcs)
 {
-	unsigned int capacity = sheaf_capacity(s);
+	unsigned int fill = sheaf_capacity(s);
 	unsigned int now = jiffies;
 
-	*again = now - pcs->missed_at < BALANCE_INTERVAL;
-
 	if (sheaf_follows(s, BALANCE_SLOW_START))
-		pcs->fill = balance_fill(pcs->fill, capacity, SHEAF_HEAD,
-					 now - pcs->missed_at);
-	else
-		pcs->fill = capacity;
+		fill = balance_fill(pcs->fill, fill, SHEAF_HEAD,
+				    now - pcs->missed_at);
+	if (fill != pcs->fill)
+		trace_slab_sheaf_fill(s->name, pcs->fill, fill);
+	pcs->fill = fill;
 	pcs->missed_at = now;
-	return pcs->fill;
+	return fill;
 }
 
 /* All sheaves are empty: refill one, and take the object out of it. */
@@ -596,7 +596,8 @@ static noinline void *alloc_miss(struct kmem_cache *s,
 
 	/* If there is a spare, it is empty as well, and can be refilled. */
 	empty = take_spare(pcs);
-	fill = note_miss(s, pcs, &again);
+	again = (unsigned int)jiffies - pcs->missed_at < BALANCE_INTERVAL;
+	fill = note_miss(s, pcs);
 	if (unlikely(!fill))
 		main = retire_main(pcs);
 	local_unlock(&s->cpu_sheaves->lock);
@@ -662,10 +663,9 @@ static noinline bool free_miss(struct kmem_cache *s,
 {
 	unsigned int fill = 0;
 	struct slab_sheaf *sheaf;
-	bool again;
 
 	if (likely(sheaf_capacity(s)))
-		fill = note_miss(s, pcs, &again);
+		fill = note_miss(s, pcs);
 	if (unlikely(!fill)) {
 		struct slab_sheaf *spare = take_spare(pcs);
 

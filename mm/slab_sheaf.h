@@ -206,18 +206,26 @@ void sheaf_top_up(struct kmem_cache *s, struct slab_sheaf *sheaf,
 bool sheaf_take_back(struct kmem_cache *s, struct slab_sheaf *sheaf,
 		     bool clean);
 
-/* Sizes that follow the load: mm/slab_sheaf_trim.c */
-extern bool sheaves_missed;
-void __sheaves_watch(void);
+/* Sizes that follow the load: mm/slab_sheaf_grow.c */
+int sheaf_paying_node(int node);
+unsigned int sheaf_barn_limit(struct kmem_cache *s, int node, int wanted);
 bool sheaf_barn_grow(struct kmem_cache *s, struct node_barn *barn, int node);
-void sheaf_set_capacity(struct kmem_cache *s, unsigned int capacity);
+void sheaf_barn_lower(struct kmem_cache *s, int node, unsigned int used);
 void sheaf_barn_update(struct kmem_cache *s, int node);
 void sheaf_barn_forget(struct kmem_cache *s, int node);
-unsigned int sheaf_barn_limit(struct kmem_cache *s, int node, int wanted);
-unsigned long sheaves_give_back(void);
+void sheaf_set_capacity(struct kmem_cache *s, unsigned int capacity);
+void sheaf_tune_capacity(struct kmem_cache *s, bool look);
+
+/* What was not needed: mm/slab_sheaf_trim.c */
+extern bool sheaves_missed;
+void __sheaves_watch(void);
+void sheaves_trim(struct list_head *sheaves);
 #if IS_ENABLED(CONFIG_KUNIT)
 bool sheaves_round(void);
 #endif
+
+/* When memory is short: mm/slab_sheaf_shrinker.c */
+unsigned long sheaves_give_back(void);
 
 /*
  * Somebody needs more than there is in sheaves: look from time to time at what is not

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What sheaves hold is given back when memory is short
+ *
+ * A shrinker has what is in the barns: first of those in which nothing has moved in
+ * this interval, then the others, the oldest sheaves first; then the spare sheaves of the
+ * CPUs. Before anybody is killed for want of memory, all of that is given back.
+ *
+ * Locks. All caches are walked under slab_mutex, if it can be had at once: somebody who
+ * holds it may be waiting for memory.
+ */
+
+#include <linux/cpumask.h>
+#include <linux/export.h>
+#include <linux/init.h>
+#include <linux/limits.h>
+#include <linux/list.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/notifier.h>
+#include <linux/oom.h>
+#include <linux/rcupdate.h>
+#include <linux/shrinker.h>
+#include <linux/vmstat.h>
+#include <trace/events/slab_sheaf.h>
+#include <kunit/visibility.h>
+
+#include "slab_sheaf.h"
+
+static bool is_cold(const struct node_barn *barn)
+{
+	return READ_ONCE(barn->range_full.low) >= READ_ONCE(barn->nr_full);
+}
+
+/* Up to @nr objects, and a sheaf more, of one barn. */
+static unsigned long squeeze_barn(struct node_barn *barn, unsigned long nr,
+				  struct list_head *sheaves)
+{
+	struct slab_sheaf *sheaf;
+	unsigned long taken = 0;
+	LIST_HEAD(full);
+
+	while (taken < nr) {
+		barn_take_oldest(barn, 1, &full);
+		if (list_empty(&full))
+			break;
+		sheaf = list_first_entry(&full, struct slab_sheaf, barn_list);
+		taken += sheaf->size;
+		list_splice_init(&full, sheaves);
+	}
+	return taken;
+}
+
+static unsigned long squeeze_barns(int node, bool cold, unsigned long nr,
+				   struct list_head *sheaves)
+{
+	unsigned long taken = 0;
+	struct kmem_cache *s;
+
+	list_for_each_entry(s, &slab_caches, list) {
+		struct node_barn *barn;
+
+		if (!s->barns || !sheaf_follows(s, BALANCE_PRESSURE))
+			continue;
+		barn = READ_ONCE(s->barns[node]);
+		if (!barn || is_cold(barn) != cold)
+			continue;
+		taken += squeeze_barn(barn, nr - taken, sheaves);
+		if (taken >= nr)
+			break;
+	}
+	return taken;
+}
+
+static unsigned long squeeze_cpu(unsigned int cpu, struct list_head *sheaves)
+{
+	unsigned long taken = 0;
+	struct kmem_cache *s;
+
+	list_for_each_entry(s, &slab_caches, list) {
+		LIST_HEAD(spare);
+
+		if (!s->barns || !sheaf_follows(s, BALANCE_PRESSURE))
+			continue;
+		sheaves_detach_spare(per_cpu_ptr(s->cpu_sheaves, cpu), &spare);
+		if (list_empty(&spare))
+			continue;
+		taken += list_first_entry(&spare, struct slab_sheaf,
+					  barn_list)->size;
+		list_splice(&spare, sheaves);
+	}
+	return taken;
+}
+
+static unsigned long squeeze_cpus(int node, unsigned long nr,
+				  struct list_head *sheaves)
+{
+	unsigned long taken = 0;
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu) {
+		if (cpu_to_node(cpu) != node)
+			continue;
+		taken += squeeze_cpu(cpu, sheaves);
+		if (taken >= nr)
+			break;
+	}
+	return taken;
+}
+
+/* The coldest first. Under slab_mutex. */
+static unsigned long squeeze(int node, unsigned long nr)
+{
+	unsigned long taken;
+	LIST_HEAD(sheaves);
+
+	taken = squeeze_barns(node, true, nr, &sheaves);
+	if (taken < nr)
+		taken += squeeze_barns(node, false, nr - taken, &sheaves);
+	if (taken < nr)
+		taken += squeeze_cpus(node, nr - taken, &sheaves);
+	trace_slab_sheaf_shrink(node, nr, taken);
+	sheaves_trim(&sheaves);
+	return taken;
+}
+
+static unsigned long count_barns(int node)
+{
+	unsigned long nr = 0;
+	struct kmem_cache *s;
+
+	list_for_each_entry(s, &slab_caches, list) {
+		struct node_barn *barn;
+
+		if (!s->barns || !sheaf_follows(s, BALANCE_PRESSURE))
+			continue;
+		barn = s->barns[node];
+		if (barn)
+			nr += READ_ONCE(barn->nr_objects);
+	}
+	return nr;
+}
+
+/* In the spare sheaves. */
+static unsigned long count_spares(int node)
+{
+	struct kmem_cache *s;
+	unsigned long nr = 0;
+	unsigned int cpu;
+
+	list_for_each_entry(s, &slab_caches, list) {
+		if (!s->barns || !sheaf_follows(s, BALANCE_PRESSURE))
+			continue;
+		/* The memory of sheaves is SLAB_TYPESAFE_BY_RCU. */
+		rcu_read_lock();
+		for_each_possible_cpu(cpu)
+			if (cpu_to_node(cpu) == node)
+				nr += count_sheaf(&per_cpu_ptr(s->cpu_sheaves, cpu)->spare);
+		rcu_read_unlock();
+	}
+	return nr;
+}
+
+/* Reclaim knows nodes that have memory: they have what is in the barns of others, too. */
+static unsigned long count_fn(struct shrinker *shrinker,
+			      struct shrink_control *sc)
+{
+	unsigned long nr = 0;
+	int node;
+
+	if (!mutex_trylock(&slab_mutex))
+		return 0;
+	for_each_online_node(node)
+		if (sheaf_paying_node(node) == sc->nid)
+			nr += count_barns(node) + count_spares(node);
+	mutex_unlock(&slab_mutex);
+	return nr ?: SHRINK_EMPTY;
+}
+
+static unsigned long scan_fn(struct shrinker *shrinker,
+			     struct shrink_control *sc)
+{
+	unsigned long nr = 0;
+	int node;
+
+	if (!mutex_trylock(&slab_mutex))
+		return SHRINK_STOP;
+	for_each_online_node(node)
+		if (sheaf_paying_node(node) == sc->nid && nr < sc->nr_to_scan)
+			nr += squeeze(node, sc->nr_to_scan - nr);
+	mutex_unlock(&slab_mutex);
+	sc->nr_scanned = nr;
+	return nr ?: SHRINK_STOP;
+}
+
+/**
+ * sheaves_give_back - give back all that the shrinker could
+ *
+ * Context: Task that may sleep. Does nothing if slab_mutex is held by somebody.
+ * Return: The number of objects.
+ */
+unsigned long sheaves_give_back(void)
+{
+	unsigned long nr = 0;
+	int node;
+
+	if (!mutex_trylock(&slab_mutex))
+		return 0;
+	for_each_node(node)
+		nr += squeeze(node, ULONG_MAX);
+	mutex_unlock(&slab_mutex);
+	return nr;
+}
+EXPORT_SYMBOL_IF_KUNIT(sheaves_give_back);
+
+static unsigned long slab_pages(void)
+{
+	return global_node_page_state_pages(NR_SLAB_UNRECLAIMABLE_B) +
+	       global_node_page_state_pages(NR_SLAB_RECLAIMABLE_B);
+}
+
+static int oom_fn(struct notifier_block *nb, unsigned long unused, void *freed)
+{
+	unsigned long before = slab_pages(), after;
+
+	if (!sheaves_give_back())
+		return NOTIFY_OK;
+	after = slab_pages();
+	if (after < before)
+		*(unsigned long *)freed += before - after;
+	return NOTIFY_OK;
+}
+
+static struct notifier_block oom_block = { .notifier_call = oom_fn };
+
+static int __init sheaf_shrinker_init(void)
+{
+	struct shrinker *shrinker;
+
+	shrinker = shrinker_alloc(SHRINKER_NUMA_AWARE, "slab-sheaves");
+	if (shrinker) {
+		shrinker->count_objects = count_fn;
+		shrinker->scan_objects = scan_fn;
+		shrinker_register(shrinker);
+	} else {
+		pr_warn("SLUB: no memory for the shrinker of sheaves\n");
+	}
+	register_oom_notifier(&oom_block);
+	return 0;
+}
+subsys_initcall(sheaf_shrinker_init);
