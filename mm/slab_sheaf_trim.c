@@ -48,8 +48,8 @@
 /* Rounds after the last miss until the work ends. */
 #define LAST_ROUNDS		4
 
-static void round_fn(struct work_struct *work);
-static DECLARE_DELAYED_WORK(round_work, round_fn);
+static void sheaves_round_fn(struct work_struct *work);
+static DECLARE_DELAYED_WORK(round_work, sheaves_round_fn);
 
 /*
  * Somebody has needed objects from slabs since the last round. Before the workqueues
@@ -63,7 +63,7 @@ static bool watching;
 /* What was counted before it began says nothing of an interval. */
 static bool first_round;
 
-/* Rounds without a miss since the last one. Belongs to round_fn(). */
+/* Rounds without a miss since the last one. Belongs to sheaves_round_fn(). */
 static unsigned int quiet_rounds;
 
 static void queue_round(void)
@@ -174,7 +174,7 @@ static void take_idle(struct list_head *sheaves)
 static DEFINE_RAW_SPINLOCK(taken_lock);
 
 /* An interrupt: sheaves that are in use are none to be taken. */
-static void take_idle_here(void *info)
+static void sheaves_take_idle_here(void *info)
 {
 	struct list_head *sheaves = info;
 	struct slub_percpu_sheaves *pcs;
@@ -199,7 +199,7 @@ static void take_idle_here(void *info)
 
 static void take_idle(struct list_head *sheaves)
 {
-	on_each_cpu_mask(&visit_mask, take_idle_here, sheaves, true);
+	on_each_cpu_mask(&visit_mask, sheaves_take_idle_here, sheaves, true);
 }
 
 #endif /* CONFIG_PREEMPT_RT */
@@ -278,7 +278,7 @@ VISIBLE_IF_KUNIT bool sheaves_round(void)
 }
 EXPORT_SYMBOL_IF_KUNIT(sheaves_round);
 
-static void round_fn(struct work_struct *work)
+static void sheaves_round_fn(struct work_struct *work)
 {
 	bool more;
 

@@ -20,7 +20,7 @@
 . "$(dirname "$0")/lib.sh"
 
 TOPOLOGIES="1cpu 4cpu 2node memoryless isolated kmemleak"
-ISOLATED_TESTS="sysfs.sh hotplug.sh isolated.sh"
+ISOLATED_TESTS="sysfs.sh hotplug.sh isolated.sh idle.sh"
 KMEMLEAK_TESTS="kmemleak.sh"
 ISOLATION="isolcpus=3 nohz_full=3 rcu_nocbs=3"
 FAILED=0

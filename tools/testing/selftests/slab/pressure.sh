@@ -1,0 +1,96 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Objects that are free in sheaves are given back when memory is short: to whoever
+# reclaims, as drop_caches does, and before a task is killed for want of memory. What
+# stays is in the sheaves that a CPU works with, and no more. A module has the cache.
+
+. "$(dirname "$0")/functions.sh"
+
+MODULE=test_slab_cached
+PARAMS=/sys/module/$MODULE/parameters
+CACHE=test_slab_cached
+OBJECTS=1000
+SYSRQ=/proc/sys/kernel/sysrq
+PATIENCE=30
+VICTIM=
+
+cleanup() {
+	let_sizes_go
+	[ -z "$VICTIM" ] || kill -9 "$VICTIM" 2>/dev/null
+	wait
+	[ ! -d "/sys/module/$MODULE" ] || rmmod "$MODULE"
+	[ -z "${SYSRQ_WAS:-}" ] || echo "$SYSRQ_WAS" >"$SYSRQ"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+# By one CPU, so that all but main and remote of that one can be given back. With limits
+# that do not follow the load, and whatever else is named.
+fill() {
+	echo "none $*" >"$FEEDBACK"
+	taskset -c 0 bash -c "echo $OBJECTS >$PARAMS/allocated && echo 0 >$PARAMS/allocated" ||
+		return
+	total $CACHE sheaf_capacity
+	KEPT=$((2 * VALUE))
+	total $CACHE sheaf_objects
+	msg "$VALUE objects in sheaves, of which a CPU may keep $KEPT"
+	[ "$VALUE" -gt $((2 * KEPT)) ]
+}
+
+kept() {
+	total $CACHE sheaf_objects
+	msg "$VALUE objects in sheaves"
+	[ "$VALUE" -le $KEPT ]
+}
+
+drop_caches_takes() { fill pressure && echo 2 >/proc/sys/vm/drop_caches && kept; }
+and_does_not() { fill && echo 2 >/proc/sys/vm/drop_caches && ! kept; }
+
+# Who is asked for first.
+find_victim() {
+	sleep 1000 &
+	VICTIM=$!
+	echo 1000 >/proc/$VICTIM/oom_score_adj
+}
+
+# SysRq-f is what happens when there is no memory left, but for the want of it.
+out_of_memory_takes() {
+	local i
+
+	fill pressure && find_victim || return
+	read -r SYSRQ_WAS <"$SYSRQ"
+	echo 1 >"$SYSRQ"
+	echo f >/proc/sysrq-trigger
+	for ((i = 0; i < 10 * PATIENCE; i++)); do
+		kill -0 $VICTIM 2>/dev/null || break
+		sleep 0.1
+	done
+	! kill -0 $VICTIM 2>/dev/null || {
+		msg "void: nobody was killed"
+		return 1
+	}
+	kept
+}
+
+ktap_print_header
+need_root
+need_stats
+[ -w "$FEEDBACK" ] || skip_all "sizes do not follow the load in this kernel"
+command -v taskset >/dev/null || skip_all "needs taskset"
+KO=$DIR/test_modules/$MODULE.ko
+[ -e "$KO" ] || skip_all "$KO is not built, needs a built kernel, KDIR="
+insmod "$KO" || ktap_exit_fail_msg "cannot load $KO"
+hold_sizes
+total $CACHE sheaf_capacity
+[ "${VALUE:-0}" -gt 0 ] || skip_all "no sheaves"
+ktap_set_plan 3
+
+verdict "drop_caches gives back what is in the barns" drop_caches_takes
+verdict "unless that is switched off" and_does_not
+if [ -w /proc/sysrq-trigger ]; then
+	verdict "so does a machine that is out of memory" out_of_memory_takes
+else
+	skip "so does a machine that is out of memory" "no SysRq"
+fi
+ktap_finished
