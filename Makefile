@@ -51,6 +51,9 @@ selftest: checkdeps kernel ## run the kselftests (ublk null target, sysfs, hotpl
 	@$(S)/kernel.sh isolated
 	@$(S)/selftest.sh
 
+demo-tune: demodeps kernel ## in a guest, sizes follow a burst from node to node, drawn to build/demo-tune.svg
+	@$(S)/tune.sh
+
 bench: benchdeps tree ## measure against plain 6.12; PEER=7.2 against mainline too (ROUNDS=, BENCH=groups)
 	@$(S)/bench.sh
 
@@ -78,6 +81,9 @@ deps: args ## install the Debian packages that are missing
 checkdeps: args
 	@$(S)/deps.sh check
 
+demodeps: args
+	@$(S)/deps.sh demo
+
 benchdeps: args
 	@$(S)/deps.sh bench
 
@@ -87,5 +93,5 @@ freshdeps: args
 clean: ## remove what was built; downloads stay
 	@$(S)/clean.sh
 
-.PHONY: help args tree keep kernel run shell boot check selftest bench bench-native fresh bisect lint \
-	series refresh deps checkdeps benchdeps freshdeps clean
+.PHONY: help args tree keep kernel run shell boot check selftest demo-tune bench bench-native fresh bisect lint \
+	series refresh deps checkdeps benchdeps demodeps freshdeps clean

@@ -178,15 +178,6 @@ what() {
 	esac
 }
 
-# One build of the selftest, without its modules, for all kernels.
-build_selftest() {
-	local tree=$OUT/bench/ours/linux o=$OUT/bench/ours/obj/bench
-
-	make -C "$tree" O="$o" headers &&
-	make -C "$tree/${SELFTEST%/slab/*}" O="$o" TARGETS=slab FORCE_TARGETS=1 TEST_GEN_MODS_DIR= \
-		KSFT_INSTALL_PATH="$INSTALLED" install
-}
-
 # Static, and the same program for all kernels. In the guest syscalls.sh runs it, from
 # a file system in memory, as what the host's file system does would count, too.
 sys_bench() {
@@ -207,7 +198,9 @@ slabinfo() {
 selftest() {
 	need_tool rsync fio
 	[ -e /usr/include/liburing.h ] || die "liburing-dev is not installed, run: make deps"
-	run_logged "$LOGS/bench-selftest.log" build_selftest ||
+	# one build for all kernels
+	run_logged "$LOGS/bench-selftest.log" install_programs "$OUT/bench/ours/linux" \
+		"$OUT/bench/ours/obj/bench" "$INSTALLED" ||
 		die "the slab selftest does not build, see $(rel "$LOGS/bench-selftest.log")"
 }
 

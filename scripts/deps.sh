@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# deps.sh [check|bench|fresh]: install the Debian packages that the build and the guest
-# need, with `check' or `bench' also those of the tests or of the benchmarks, and
-# virtme-ng into build/venv; with `fresh' only what makes chroots. Needs root or sudo
-# when something is missing; prints a line per thing installed, nothing when all is
-# there.
+# deps.sh [check|bench|demo|fresh]: install the Debian packages that the build and the guest
+# need, with `check', `bench' or `demo' also those of the tests, the benchmarks or the
+# demonstration, and virtme-ng into build/venv; with `fresh' only what makes chroots.
+# Needs root or sudo when something is missing; prints a line per thing installed,
+# nothing when all is there.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -23,8 +23,9 @@ case ${1:-} in
 '') ;;
 check) PACKAGES+=$CHECK_PACKAGES ;;
 bench) PACKAGES+=$BENCH_PACKAGES ;;
+demo) PACKAGES+="$GUEST_PACKAGES gnuplot-nox" ;;
 fresh) PACKAGES="debian-archive-keyring debootstrap git util-linux" VNG='' ;;
-*) die "usage: deps.sh [check|bench|fresh]" ;;
+*) die "usage: deps.sh [check|bench|demo|fresh]" ;;
 esac
 
 missing() {

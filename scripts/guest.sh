@@ -203,10 +203,17 @@ USER_SPACE='(virtme-ng-init|[[:alnum:]_.-]+\[[0-9]+\]): '
 # when one is freed, as slabs of the first caches are now and then.
 KNOWN='sched_fair_server_write|alloc_tag[.]h:[0-9]+ __free_pages[+]'
 
-# The log with the lines of known warnings left empty: numbers of lines stay.
+# The log with the lines of known warnings left empty: numbers of lines stay. The same for
+# the stack of who runs out of memory at somebody's request (order=-1: SysRq-f).
 without_known() {
 	awk -v known="$KNOWN" '
 		{ line[NR] = $0 }
+		/invoked oom-killer: .* order=-1,/ { asked = NR }
+		asked && /Mem-Info:/ {
+			for (i = asked; i < NR; i++)
+				line[i] = ""
+			asked = 0
+		}
 		/-+\[ cut here \]-+/ { from = NR; is_known = 0 }
 		from && $0 ~ known { is_known = 1 }
 		from && /---\[ end trace / {

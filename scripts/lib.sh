@@ -194,3 +194,11 @@ series() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$PATCHES/series"; }
 # Repository path to tree path and back.
 to_tree() { case $1 in Kconfig.sheaves) echo mm/Kconfig.sheaves ;; *) echo "$1" ;; esac; }
 to_repo() { case $1 in mm/Kconfig.sheaves) echo Kconfig.sheaves ;; *) echo "$1" ;; esac; }
+
+# install_programs TREE OBJ DIR: the programs and scripts of the kselftests of TREE, without
+# the modules, in DIR/slab. Called where set -e does not count, hence the chain.
+install_programs() {
+	make -C "$1" O="$2" headers &&
+	make -C "$1/tools/testing/selftests" O="$2" TARGETS=slab FORCE_TARGETS=1 TEST_GEN_MODS_DIR= \
+		KSFT_INSTALL_PATH="$3" install
+}

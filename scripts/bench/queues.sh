@@ -7,6 +7,7 @@
 # bios are allocated on one node and freed on the other. DIR has ublk_null of
 # tools/testing/selftests/slab. Prints, as lib/tests/slab_bench_kunit.c does, how many of a
 # million bios came from slabs and went to slabs; at first, too, when the cache is shrunk.
+# IOS= chooses how many reads each queue gets.
 
 set -euo pipefail
 export LC_ALL=C
@@ -15,8 +16,6 @@ SLAB=${SLAB_SYSFS:-/sys/kernel/slab}
 SYS=${SYS:-/sys}
 UBLK_NULL=$1/ublk_null ROUNDS=$2
 DEPTH=128
-# Reads of each queue.
-IOS=10000
 TMP=$(mktemp -d /run/queues.XXXXXX 2>/dev/null || mktemp -d)
 SERVER='' DEV=''
 
@@ -204,6 +203,8 @@ round() {
 
 QUEUES=$(($(nproc) / 2))
 [ $QUEUES -ge 2 ] || die "$(nproc) CPUs are too few"
+# Reads of each queue: what is counted in a million is of about a million.
+IOS=${IOS:-$((1000000 / QUEUES))}
 [ -x "$UBLK_NULL" ] || die "there is no $UBLK_NULL"
 command -v fio >/dev/null || die "there is no fio"
 start_server

@@ -31,6 +31,14 @@ user_space() {
 		echo "WARNING: made up, Kernel panic" >/dev/console'
 }
 ok "guest: no splat: what user space writes to the console" user_space
+# out_of_memory ORDER: a report, with the stack that is in each of them.
+out_of_memory() {
+	guest guest "echo '<4>made_up invoked oom-killer: gfp_mask=0xcc0, order=$1, oom_score_adj=0
+		<4>Call Trace:
+		<4>Mem-Info:' | while read -r line; do echo \"\$line\" >/dev/kmsg; done"
+}
+refused "guest: a splat: to be out of memory" 'the guest.s log has a splat' out_of_memory 0
+ok "guest: no splat: to be so because of SysRq-f" out_of_memory -1
 # not by poweroff, which a minimal system has not
 refused "guest: an early power off" 'ended before its command did' guest guest \
 	'echo o >/proc/sysrq-trigger; sleep 60'
