@@ -48,14 +48,17 @@ load_is_seen() {
 	[ "$VALUE" -gt 0 ]
 }
 
-# To look at a trace is a load, too. What it leaves behind takes a few rounds.
-rest() { sleep $REST; }
+# No fork: a process that begins is a load, too.
+pause() { read -r -t "$1" -u 8; }
+
+# And so is to look at a trace. What it leaves behind takes a few rounds.
+rest() { pause $REST; }
 
 # Rounds end by themselves: none for as long as three of them take.
 settles() {
 	local t0=$SECONDS
 
-	while rest; trace_on; sleep 6; trace_off; rounds; [ "$VALUE" -ne 0 ]; do
+	while rest; trace_on; pause 6; trace_off; rounds; [ "$VALUE" -ne 0 ]; do
 		[ $((SECONDS - t0)) -lt $SETTLE ] || {
 			msg "$VALUE rounds in the last 6 s, $((SECONDS - t0)) s after the load"
 			return 1
@@ -67,7 +70,7 @@ settles() {
 stays_idle() {
 	rest
 	trace_on
-	sleep "$SECS"
+	pause "$SECS"
 	trace_off
 	trace_complete || return
 	trace_ours >"$TMP/ours"
@@ -83,6 +86,8 @@ need_root
 need_module
 trace_begin || skip_all "$WHY"
 TMP=$(mktemp -d) || exit 1
+# a pipe that nobody writes to
+mkfifo "$TMP/never" && exec 8<>"$TMP/never" || exit 1
 ktap_set_plan 3
 
 verdict "what a load leaves behind is looked at" load_is_seen
