@@ -260,7 +260,7 @@ run() {
 	[ "$mode" = icount ] || first=("$HERE/urgent.sh")
 	[ "$try" -gt 1 ] || step "round $((round + 1))/$ROUNDS: $kernel on $machine, ${groups//,/ }"
 	machine "$machine"
-	env "${GUEST[@]}" "${first[@]}" "$SCRIPTS/guest.sh" -n "$name" -t 1800 -d "$OUT/bench/$kernel" -a "$mode" \
+	env "${GUEST[@]}" "${first[@]}" "$SCRIPTS/guest.sh" -n "$name" -t 3600 -d "$OUT/bench/$kernel" -a "$mode" \
 		"$config" "$(guest_command "$kernel" "$config" "$mode" "$groups")" >"$raw" </dev/null &
 	GUEST_PID=$!
 	while kill -0 $GUEST_PID 2>/dev/null; do

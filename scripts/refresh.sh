@@ -6,7 +6,8 @@
 #   commits            on top of the series become patches;
 #   fixup! commits     are squashed into the commits that they name;
 #   uncommitted edits  go into the last commit of the series that touches the file;
-#   new files          are exported whole, with the commit that introduces them.
+#   new files          are stored as the last commit leaves them, on the line of the commit
+#                      that introduces them; what later ones change is in their patches.
 #
 # Then patches/, patches/series and the new files are written again and
 # build/linux is what `make tree` gives. Nothing is written before all of that is
@@ -134,18 +135,16 @@ export_series() {
 	for commit in $(tgit rev-list --reverse base.."$TOP"); do
 		old=() new=()
 		while IFS= read -r -d '' path; do
-			if in_base "$path"; then
+			if in_base "$path" || [ -n "${introduced[$path]:-}" ]; then
 				old+=("$path")
-			elif [ -n "${introduced[$path]:-}" ]; then
-				say "folding $path of $(subject "$commit") into ${introduced[$path]}"
 			elif tgit cat-file -e "$TOP:$path" 2>/dev/null; then
-				introduced[$path]=$(subject "$commit")
+				introduced[$path]=1
 				export_new_file "$path"
 				new+=("$(to_repo "$path")")
 			fi
 		done < <(tgit diff-tree -r --no-commit-id --name-only --no-renames -z "$commit")
 		if [ ${#old[@]} -eq 0 ] && [ ${#new[@]} -eq 0 ]; then
-			say "dropping $(subject "$commit"), which changes only new files of earlier commits"
+			say "dropping $(subject "$commit"), of which nothing is left in the end"
 			continue
 		fi
 		n=$((n + 1))

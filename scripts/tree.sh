@@ -169,7 +169,7 @@ set_identity() {
 
 # --- the series ----------------------------------------------------------
 
-# Every file at a kernel path belongs to exactly one commit.
+# Every file at a kernel path is introduced by exactly one commit.
 check_series() {
 	local listed present dup missing extra
 
@@ -194,39 +194,74 @@ check_series() {
 	[ -z "$dup" ] || die "patches/series lists $dup twice"
 }
 
+# An edit of a new file, where a later patch changes it, too.
+CANNOT_TAKE_BACK="cannot be taken back from the new files, edit them in $(rel "$TREE") and run \`make refresh'; it does not fit"
+
 # Name patch, file and hunk from git apply's complaint.
 explain_failure() {
-	local patch=$1 err=$2 file line
+	local patch=$1 err=$2 what=${3:-does not apply to} file line
 
 	IFS=: read -r file line < <(sed -n 's/^error: patch failed: //p' "$err") || :
 	if [ -z "$file" ]; then
-		die "patches/$patch does not apply: $(sed -n 's/^error: //p' "$err" | head -n 1)"
+		die "patches/$patch ${what% to}: $(sed -n 's/^error: //p' "$err" | head -n 1)"
 	fi
 	awk -v f="$file" -v l="$line" '
 		/^diff --git / { infile = ($0 ~ " b/" f "$"); n = 0; next }
 		infile && /^@@ / {
 			n++
-			split($2, a, ",")
-			if (-a[1] == l) { print n ": " $0; exit }
+			split($2, a, ","); split($3, b, ",")
+			if (-a[1] == l || b[1] + 0 == l) { print n ": " $0; exit }
 		}' "$PATCHES/$patch" >"$err.hunk"
-	die "patches/$patch does not apply to $file, hunk $(cat "$err.hunk")"
+	die "patches/$patch $what $file, hunk $(cat "$err.hunk")"
+}
+
+# The new files are stored as the last commit leaves them. In FIRST, what they are when a
+# commit introduces them, as update-index wants it: what later patches change in them is
+# taken back, from the last patch on.
+declare -A FIRST
+first_versions() {
+	local -x GIT_INDEX_FILE=$1/first
+	local lines line patch files f changed
+
+	tgit read-tree --empty
+	for f in $(series | cut -s -d' ' -f2-); do
+		add_new_file "$f"
+	done
+	mapfile -t lines < <(series | tac)
+	for line in "${lines[@]}"; do
+		read -r patch files <<<"$line"
+		mapfile -t changed < <(sed -nE 's,^diff --git a/.* b/(.*),\1,p' "$PATCHES/$patch" 2>/dev/null |
+			grep -Fxf <(tgit ls-files))
+		[ ${#changed[@]} -eq 0 ] ||
+			tgit apply --cached -R --whitespace=nowarn "${changed[@]/#/--include=}" \
+				"$PATCHES/$patch" 2>"$1/err" ||
+			explain_failure "$patch" "$1/err" "$CANNOT_TAKE_BACK"
+		for f in $files; do
+			FIRST[$f]=$(tgit ls-files -s -- "$(to_tree "$f")" |
+				sed -E 's/^([0-7]+) ([0-9a-f]+) 0\t/\1,\2,/')
+		done
+	done
 }
 
 add_new_file() {
-	local file=$1 patch=$2 path mode=100644 blob
+	local mode=100644 blob
 
-	path=$(to_tree "$file")
-	[ -z "$(tgit ls-files -- "$path")" ] ||
-		die "$file exists in the base: change it with a patch, not as a new file ($patch)"
-	[ ! -x "$SERIES_ROOT/$file" ] || mode=100755
-	blob=$(tgit hash-object -w --no-filters "$SERIES_ROOT/$file")
-	tgit update-index --add --cacheinfo "$mode,$blob,$path"
+	[ ! -x "$SERIES_ROOT/$1" ] || mode=100755
+	blob=$(tgit hash-object -w --no-filters "$SERIES_ROOT/$1")
+	tgit update-index --add --cacheinfo "$mode,$blob,$(to_tree "$1")"
+}
+
+introduce() {
+	[ -z "$(tgit ls-files -- "$(to_tree "$1")")" ] ||
+		die "$1 exists in the base: change it with a patch, not as a new file ($2)"
+	tgit update-index --add --cacheinfo "${FIRST[$1]}"
 }
 
 # Make the commits, print the last one.
 make_commits() {
 	local tmp=$1 patch files f head tree msg
 
+	first_versions "$tmp"
 	export GIT_INDEX_FILE=$tmp/index
 	head=$(tgit rev-parse 'base^{commit}')
 	tgit read-tree "$head"
@@ -240,7 +275,7 @@ make_commits() {
 				explain_failure "$patch" "$tmp/err"
 		fi
 		for f in $files; do
-			add_new_file "$f" "$patch"
+			introduce "$f" "$patch"
 		done
 		tree=$(tgit write-tree)
 		[ "$tree" != "$(tgit rev-parse "$head^{tree}")" ] ||

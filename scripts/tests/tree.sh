@@ -152,14 +152,15 @@ laid_is_same() {
 }
 ok "refresh: the tree is what make tree gives" laid_is_same
 
+SHEAF=$'int sheaf;\nint a;\nint b;\nint c;\nint d;'
 new_commit() {
-	echo 'int sheaf;' >"$LINUX/mm/slab_sheaf.c"
+	echo "$SHEAF" >"$LINUX/mm/slab_sheaf.c"
 	sed -i '20s/.*/line 20 has a sheaf/' "$LINUX/mm/slub.c"
 	lgit add -A
 	lgit commit -qm $'mm: add the sheaf\n\nTräger.' --date='2026-11-21 10:00 +0100'
 	refresh &&
 	grep -qx '0003-mm-add-the-sheaf.patch mm/slab_sheaf.c' "$REPO/patches/series" &&
-	[ "$(cat "$REPO/mm/slab_sheaf.c")" = 'int sheaf;' ] &&
+	[ "$(cat "$REPO/mm/slab_sheaf.c")" = "$SHEAF" ] &&
 	! grep -q slab_sheaf.c "$REPO/patches/0003-mm-add-the-sheaf.patch" &&
 	[ "$(lgit log -1 --format=%b)" = Träger. ] &&
 	quiet_now
@@ -203,12 +204,26 @@ later_change() {
 	sed -i '10s/.*/line 10 too/' "$LINUX/mm/slub.c"
 	lgit commit -qam 'mm: more of the sheaf'
 	refresh >"$DIR/said" &&
-	grep -q 'folding mm/slab_sheaf.c' "$DIR/said" &&
 	grep -qx 'int sheaf2;' "$REPO/mm/slab_sheaf.c" &&
+	grep -qx '+int sheaf2;' "$REPO/patches/0004-mm-more-of-the-sheaf.patch" &&
 	grep -q '^0004-mm-more-of-the-sheaf.patch$' "$REPO/patches/series" &&
+	[ "$(lgit show HEAD^:mm/slab_sheaf.c)" = "$SHEAF" ] &&
 	[ -z "$(lgit status --porcelain)" ]
 }
-ok "refresh: a later change of a new file goes to its commit" later_change
+ok "refresh: a later change of a new file is in the later patch" later_change
+
+# Here, and not in build/linux: an edit beside what the later patch changes, and of it.
+early_edit() {
+	sed -i '1i /* a sheaf */' "$REPO/mm/slab_sheaf.c"
+	lay && [ "$(lgit show HEAD^:mm/slab_sheaf.c)" = $'/* a sheaf */\n'"$SHEAF" ] &&
+	[ "$(lgit show HEAD:mm/slab_sheaf.c)" = $'/* a sheaf */\n'"$SHEAF"$'\nint sheaf2;' ]
+}
+ok "tree: an edit of a new file goes to the commit that introduces it" early_edit
+cp "$REPO/mm/slab_sheaf.c" "$DIR/sheaf"
+sed -i 's/int sheaf2;/int sheaf3;/' "$REPO/mm/slab_sheaf.c"
+refused "tree: unless a later patch changes the same" \
+	'0004-mm-more-of-the-sheaf.patch cannot be taken back .*make refresh.*mm/slab_sheaf.c, hunk 1' lay
+cp "$DIR/sheaf" "$REPO/mm/slab_sheaf.c"
 
 removal() {
 	lgit rm -q mm/slab_sheaf.c
