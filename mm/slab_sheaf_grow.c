@@ -32,8 +32,10 @@
 #include <linux/mmzone.h>
 #include <linux/mutex.h>
 #include <linux/sizes.h>
-#include <trace/events/slab_sheaf.h>
 #include <kunit/visibility.h>
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/slab_sheaf.h>
 
 #include "slab_sheaf.h"
 

@@ -35,10 +35,8 @@
 #include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
-#include <kunit/visibility.h>
-
-#define CREATE_TRACE_POINTS
 #include <trace/events/slab_sheaf.h>
+#include <kunit/visibility.h>
 
 #include "slab_sheaf.h"
 
