@@ -258,6 +258,9 @@ unsigned int sheaves_cpus_of_node(int node);
 int sheaves_prepare_node(struct kmem_cache *s, int node);
 void sheaves_cpu_dead(struct kmem_cache *s, unsigned int cpu);
 unsigned long kmem_cache_cached_objects(struct kmem_cache *s);
+#if IS_ENABLED(CONFIG_KUNIT)
+struct node_barn *slab_alloc_barn(int node);
+#endif
 
 /* Whole sheaves, for those who use them in other ways, such as mm/slab_rcu.c */
 void free_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf);

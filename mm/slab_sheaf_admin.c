@@ -46,6 +46,7 @@
 #include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
+#include <kunit/static_stub.h>
 #include <kunit/visibility.h>
 
 #include "internal.h"
@@ -497,12 +498,23 @@ unsigned int sheaves_cpus_of_node(int node)
 	return READ_ONCE(nr_cpus_of_node[node]);
 }
 
+/*
+ * Falls back to other nodes if this one has no memory, or not yet. Not static for the
+ * tests alone.
+ */
+VISIBLE_IF_KUNIT struct node_barn *slab_alloc_barn(int node)
+{
+	KUNIT_STATIC_STUB_REDIRECT(slab_alloc_barn, node);
+
+	return kzalloc_node(sizeof(struct node_barn), GFP_KERNEL, node);
+}
+EXPORT_SYMBOL_IF_KUNIT(slab_alloc_barn);
+
 static int make_barn(struct kmem_cache *s, struct node_barn **barns, int node)
 {
 	struct node_barn *barn;
 
-	/* Falls back to other nodes if this one has no memory, or not yet. */
-	barn = kzalloc_node(sizeof(*barn), GFP_KERNEL, node);
+	barn = slab_alloc_barn(node);
 	if (!barn)
 		return -ENOMEM;
 	barn_init(barn, sheaf_barn_limit(s, node, s->barn_max_full),

@@ -9,9 +9,11 @@
  * any difference.
  */
 
+#include <kunit/static_stub.h>
 #include <linux/mmzone.h>
 #include <linux/module.h>
 #include <linux/rcupdate.h>
+#include <linux/slab.h>
 
 #include "slab_kunit.h"
 
@@ -181,6 +183,58 @@ static void resize_is_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sheaf_capacity(s), 0);
 	kmem_cache_destroy(s);
 #endif
+}
+
+/* As if the command line had said so when the cache was created. */
+static void take_barns_away(struct kunit *test)
+{
+	struct slab_test *st = test->priv;
+	struct node_barn **barns = st->cache->barns;
+	int node;
+
+	resize(test, 0);
+	st->cache->barns = NULL;
+	for_each_node(node)
+		kfree(barns[node]);
+	kfree(barns);
+}
+
+static struct {
+	unsigned int left;	/* Barns for which there is memory. */
+	unsigned int made;
+} barn_memory;
+
+static struct node_barn *little_memory_for_barns(int node)
+{
+	if (barn_memory.made == barn_memory.left)
+		return NULL;
+	barn_memory.made++;
+	return kzalloc_node(sizeof(struct node_barn), GFP_KERNEL, node);
+}
+
+/* There is no memory for the barn of the first node, or of the second, and so on. */
+static void resize_without_memory(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, 0);
+	unsigned int i;
+
+	take_barns_away(test);
+	kunit_activate_static_stub(test, slab_alloc_barn, little_memory_for_barns);
+	for (i = 0; i < num_online_nodes(); i++) {
+		barn_memory.left = i;
+		barn_memory.made = 0;
+		KUNIT_EXPECT_EQ(test, sheaves_resize(st->cache, 60), -ENOMEM);
+		KUNIT_EXPECT_EQ(test, barn_memory.made, i);
+		KUNIT_EXPECT_EQ(test, sheaf_capacity(st->cache), 0);
+		KUNIT_EXPECT_NULL(test, st->cache->barns);
+		grab(test, 50);
+		release(test, 50);
+	}
+	kunit_deactivate_static_stub(test, slab_alloc_barn);
+	resize(test, 60);
+	hold_and_drain(test, 100);
+	release(test, 100);
+	expect_nothing_left(test);
 }
 
 static void barn_limits_by_hand(struct kunit *test)
@@ -366,6 +420,7 @@ static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(resize_remote),
 	KUNIT_CASE(resize_to_none_and_back),
 	KUNIT_CASE(resize_is_refused),
+	KUNIT_CASE(resize_without_memory),
 	KUNIT_CASE(barn_limits_by_hand),
 	KUNIT_CASE(slow_start),
 	KUNIT_CASE(barn_grows_and_shrinks),
