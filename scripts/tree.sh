@@ -221,40 +221,49 @@ explain_failure() {
 declare -A FIRST
 first_versions() {
 	local -x GIT_INDEX_FILE=$1/first
-	local lines line patch files f changed
+	local lines line patch files entry changed paths
 
 	tgit read-tree --empty
-	for f in $(series | cut -s -d' ' -f2-); do
-		add_new_file "$f"
-	done
+	series | cut -s -d' ' -f2- | tr ' ' '\n' | new_blobs | tgit update-index --index-info
 	mapfile -t lines < <(series | tac)
 	for line in "${lines[@]}"; do
 		read -r patch files <<<"$line"
-		mapfile -t changed < <(sed -nE 's,^diff --git a/.* b/(.*),\1,p' "$PATCHES/$patch" 2>/dev/null |
+		mapfile -t changed < <(grep -oP '^diff --git a/.* b/\K.*' "$PATCHES/$patch" 2>/dev/null |
 			grep -Fxf <(tgit ls-files))
 		[ ${#changed[@]} -eq 0 ] ||
 			tgit apply --cached -R --whitespace=nowarn "${changed[@]/#/--include=}" \
 				"$PATCHES/$patch" 2>"$1/err" ||
 			explain_failure "$patch" "$1/err" "$CANNOT_TAKE_BACK"
-		for f in $files; do
-			FIRST[$f]=$(tgit ls-files -s -- "$(to_tree "$f")" |
-				sed -E 's/^([0-7]+) ([0-9a-f]+) 0\t/\1,\2,/')
-		done
+		[ -n "$files" ] || continue
+		read -r -a paths <<<"${files/Kconfig.sheaves/mm/Kconfig.sheaves}"
+		while IFS= read -r entry; do
+			FIRST[${entry#*$'\t'}]=$entry
+		done < <(tgit ls-files -s -- "${paths[@]}")
 	done
 }
 
-add_new_file() {
-	local mode=100644 blob
+# Store the files whose names are read, and print them as update-index wants it.
+new_blobs() {
+	local files file mode blob
 
-	[ ! -x "$SERIES_ROOT/$1" ] || mode=100755
-	blob=$(tgit hash-object -w --no-filters "$SERIES_ROOT/$1")
-	tgit update-index --add --cacheinfo "$mode,$blob,$(to_tree "$1")"
+	mapfile -t files
+	[ ${#files[@]} -gt 0 ] || return 0
+	while IFS= read -r -u 9 blob; do
+		file=${files[0]}
+		files=("${files[@]:1}")
+		mode=100644
+		[ ! -x "$SERIES_ROOT/$file" ] || mode=100755
+		printf '%s %s\t%s\n' $mode "$blob" "$(to_tree "$file")"
+	done 9< <(printf '%s\n' "${files[@]/#/$SERIES_ROOT/}" | tgit hash-object -w --no-filters --stdin-paths)
 }
 
 introduce() {
-	[ -z "$(tgit ls-files -- "$(to_tree "$1")")" ] ||
+	local path
+
+	path=$(to_tree "$1")
+	[ -z "$(tgit ls-files -- "$path")" ] ||
 		die "$1 exists in the base: change it with a patch, not as a new file ($2)"
-	tgit update-index --add --cacheinfo "${FIRST[$1]}"
+	tgit update-index --index-info <<<"${FIRST[$path]}"
 }
 
 # Make the commits, print the last one.
