@@ -3,7 +3,9 @@
 #
 # Objects that are free in sheaves are given back when memory is short: to whoever
 # reclaims, as drop_caches does, and before a task is killed for want of memory. What
-# stays is in the sheaves that a CPU works with, and no more. A module has the cache.
+# stays is in the sheaves that a CPU works with, and no more. For a memory cgroup there is
+# nothing to be given back, since objects in sheaves are on nobody's account. A module has
+# the cache.
 
 . "$(dirname "$0")/functions.sh"
 
@@ -20,6 +22,7 @@ cleanup() {
 	[ -z "$VICTIM" ] || kill -9 "$VICTIM" 2>/dev/null
 	wait
 	[ ! -d "/sys/module/$MODULE" ] || rmmod "$MODULE"
+	remove_cgroup
 	[ -z "${SYSRQ_WAS:-}" ] || echo "$SYSRQ_WAS" >"$SYSRQ"
 }
 trap cleanup EXIT
@@ -41,7 +44,7 @@ fill() {
 kept() {
 	total $CACHE sheaf_objects
 	msg "$VALUE objects in sheaves"
-	[ "$VALUE" -le $KEPT ]
+	[ "$VALUE" -le "$KEPT" ]
 }
 
 drop_caches_takes() { fill pressure && echo 2 >/proc/sys/vm/drop_caches && kept; }
@@ -73,6 +76,24 @@ out_of_memory_takes() {
 	kept
 }
 
+current() { read -r VALUE <"$CGROUP/memory.current"; }
+
+# No fork in the cgroup: the shell itself is charged, and charges are in bunches of pages.
+not_charged() {
+	local before peak after
+
+	echo none >"$FEEDBACK"
+	echo $BASHPID >"$CGROUP/cgroup.procs" || return
+	current && before=$VALUE
+	echo $OBJECTS >"$PARAMS/allocated" && current && peak=$VALUE
+	echo 0 >"$PARAMS/allocated" && current && after=$VALUE
+	echo $BASHPID >"$CGROUP_ROOT/cgroup.procs"
+	total $CACHE sheaf_objects
+	msg "$((peak - before)) bytes charged for objects, $((after - before)) when $VALUE of them are in sheaves"
+	[ "$VALUE" -gt $((OBJECTS / 2)) ] && [ $((peak - before)) -gt $((OBJECTS * 2048)) ] &&
+		[ $((after - before)) -lt $((OBJECTS * 2048 / 4)) ]
+}
+
 ktap_print_header
 need_root
 need_stats
@@ -84,7 +105,7 @@ insmod "$KO" || ktap_exit_fail_msg "cannot load $KO"
 hold_sizes
 total $CACHE sheaf_capacity
 [ "${VALUE:-0}" -gt 0 ] || skip_all "no sheaves"
-ktap_set_plan 3
+ktap_set_plan 4
 
 verdict "drop_caches gives back what is in the barns" drop_caches_takes
 verdict "unless that is switched off" and_does_not
@@ -92,5 +113,10 @@ if [ -w /proc/sysrq-trigger ]; then
 	verdict "so does a machine that is out of memory" out_of_memory_takes
 else
 	skip "so does a machine that is out of memory" "no SysRq"
+fi
+if make_cgroup slab_pressure memory.current; then
+	verdict "objects in sheaves are charged to nobody" not_charged
+else
+	skip "objects in sheaves are charged to nobody" "$WHY"
 fi
 ktap_finished

@@ -2,10 +2,11 @@
 /*
  * Caches with as many objects in sheaves as somebody wants to count
  *
- * There are two, of which one can be reclaimed, or says so. The parameter `allocated'
- * is how many objects of each are allocated; what it takes to get there is allocated
- * and freed by who writes it, and is then at rest. Sheaves are large enough to keep
- * all that is freed.
+ * There are two, of which one can be reclaimed, or says so. Objects are charged to the
+ * memory cgroup of who makes the module allocate them. The parameter `allocated' is how
+ * many objects of each are allocated; what it takes to get there is allocated and freed
+ * by who writes it, and is then at rest. Sheaves are large enough to keep all that is
+ * freed.
  *
  * Writing to `interrupt' is to press SysRq-m: the kernel shows its memory in a hard
  * interrupt.
@@ -136,7 +137,7 @@ static int __init test_slab_cached_init(void)
 
 		c->cache = kmem_cache_create(c->name, OBJECT_SIZE, &args,
 					     c->flags | SLAB_NO_MERGE |
-					     SLAB_HWCACHE_ALIGN);
+					     SLAB_HWCACHE_ALIGN | SLAB_ACCOUNT);
 		if (!c->cache) {
 			destroy_caches();
 			return -ENOMEM;
