@@ -20,7 +20,7 @@ CPUS=/sys/devices/system/cpu
 OBJECTS=100			# freed on each CPU, more than fill a sheaf
 CPU=
 STATE=				# to stop at
-WATCH=3				# seconds
+WATCH=8				# seconds, as kfree_rcu() waits for 5
 
 cleanup() {
 	[ -z "$CPU" ] || all_the_way || all_the_way || msg "CPU $CPU is not online again"
@@ -74,7 +74,8 @@ find_cpu() {
 stop() { echo "$STATE" >"$CPUS/cpu$CPU/hotplug/target" && is_at "$CPU" "$STATE"; }
 
 all_the_way() {
-	is_at "$CPU" "$ONLINE" && return
+	# in a trap, a bare return has the status from before
+	is_at "$CPU" "$ONLINE" && return 0
 	echo "$ONLINE" >"$CPUS/cpu$CPU/hotplug/target" && is_at "$CPU" "$ONLINE"
 }
 
