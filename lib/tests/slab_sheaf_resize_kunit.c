@@ -122,6 +122,29 @@ static void resize_in_each_state(struct kunit *test)
 	expect_nothing_left(test);
 }
 
+/* Who borrows a sheaf gets one that is large enough, whatever there is. */
+static void small_sheaves_are_not_lent(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, 0);
+	struct slab_sheaf *lent;
+	unsigned int n;
+
+	resize(test, 4);
+	n = 6 * st->cap;
+	KUNIT_ASSERT_LT(test, n, 60);
+	hold_and_drain(test, n);
+	/* In main, spare and the barn. */
+	release(test, n);
+	KUNIT_EXPECT_GT(test, barn_of(st->cache, st->cpu)->nr_full, 0);
+	resize(test, 60);
+	lent = kmem_cache_prefill_sheaf(st->cache, GFP_KERNEL, n);
+	KUNIT_ASSERT_NOT_NULL(test, lent);
+	KUNIT_EXPECT_GE(test, lent->capacity, n);
+	KUNIT_EXPECT_GE(test, lent->size, n);
+	kmem_cache_return_sheaf(st->cache, GFP_KERNEL, lent);
+	expect_nothing_left(test);
+}
+
 /* Remote objects: collected under one capacity, sent home under another. */
 static void resize_remote(struct kunit *test)
 {
@@ -223,8 +246,10 @@ static void slow_start(struct kunit *test)
 		grab(test, st->cap);
 	KUNIT_EXPECT_EQ(test, sheaves_here(st)->main->capacity, st->cap);
 
+	/* A CPU that has never had any, and no slow start. */
 	sheaves_set_feedback(st->cache, 0);
 	expect_nothing_left(test);
+	sheaves_here(st)->fill = 0;
 	grab(test, 1);
 	KUNIT_EXPECT_EQ(test, sheaves_here(st)->main->capacity, st->cap);
 	expect_nothing_left(test);
@@ -363,6 +388,7 @@ static void caps_hold(struct kunit *test)
 static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(resize_is_taken_up),
 	KUNIT_CASE(resize_in_each_state),
+	KUNIT_CASE(small_sheaves_are_not_lent),
 	KUNIT_CASE(resize_remote),
 	KUNIT_CASE(resize_to_none_and_back),
 	KUNIT_CASE(resize_is_refused),
