@@ -43,7 +43,8 @@ static int __init wake_slab_mutant(void)
 }
 late_initcall_sync(wake_slab_mutant);
 """
-KNOWN = {"file", "in", "tests", "topology", "append"}
+KNOWN = {"file", "in", "tests", "topology", "append", "selftests", "machine"}
+SELFTESTS = "tools/testing/selftests/slab"
 TESTS = "lib/tests/slab_*_kunit.c"
 
 
@@ -60,15 +61,22 @@ def read(path):
 class Mutant:
     def __init__(self, number, title):
         self.number, self.title = number, title
-        self.head = {"topology": "4cpu", "append": ""}
+        self.head = {"topology": "4cpu", "append": "", "machine": "4cpu"}
         self.hunks = []     # [file, function or None, old lines, new lines]
 
-    def key(self, tree):
+    def key(self, tree, selftests=False):
         """What its result depends on."""
-        text = [self.title, json.dumps(self.head), json.dumps(self.hunks)]
+        if selftests:
+            return self.hash(tree, [os.path.join(tree, SELFTESTS, f)
+                                    for f in ["functions.sh"] + self.head["selftests"].split()])
+        return self.hash(tree, [f for f in sorted(glob.glob(os.path.join(tree, TESTS)))
+                                if fnmatch.fnmatch(suite_of(f), self.head["tests"].split(".")[0])])
+
+    def hash(self, tree, tests):
+        head = {k: self.head[k] for k in ("topology", "append", "tests") if k in self.head}
+        text = [self.title, json.dumps(head), json.dumps(self.hunks)]
         text += [read(os.path.join(tree, f)) for f in sorted({h[0] for h in self.hunks})]
-        text += [read(f) for f in sorted(glob.glob(os.path.join(tree, TESTS)))
-                 if fnmatch.fnmatch(suite_of(f), self.head["tests"].split(".")[0])]
+        text += [read(f) for f in tests]
         return hashlib.sha256("\0".join(text).encode()).hexdigest()
 
 
@@ -121,7 +129,7 @@ def parse(path):
         new = "\n".join(line for h in m.hunks for line in h[3])
         if not re.search(r"\bMUTANT(_EARLY)?\b", new):
             die(f"{path}: mutant {m.number} has no MUTANT in it")
-        if "tests" not in m.head:
+        if "tests" not in m.head and "selftests" not in m.head:
             die(f"{path}: mutant {m.number} does not say which tests should see it")
     return mutants
 
@@ -284,6 +292,7 @@ def numbers(which, mutants):
 
 
 def todo(mutants, tree, results, which):
+    mutants = {n: m for n, m in mutants.items() if "tests" in m.head}
     for n in numbers(which, mutants):
         m, old = mutants[n], result_of(results, n)
         if not asked(tree, m.head["tests"]):
@@ -318,8 +327,84 @@ def noticed(result):
     return bool(result["failed"] or result["died"] or result["splat"])
 
 
+def todo_selftests(mutants, tree, results, which):
+    mutants = {n: m for n, m in mutants.items() if "selftests" in m.head}
+    for n in numbers(which, mutants):
+        m, old = mutants[n], result_of(results, f"selftests-{n}")
+        if not old or old["key"] != m.key(tree, True):
+            print(n, m.head["machine"], m.head["selftests"], sep="\t")
+
+
+def judge_selftests(out, log):
+    """What the KTAP of kselftests, and the console, say: as judge()."""
+    result = {"failed": {}, "passed": [], "skipped": [], "died": None, "how": None, "splat": None}
+    here = None
+    for line in read(out).split("\n") if os.path.exists(out) else []:
+        begun = re.fullmatch(r"# selftests: slab: (\S+)", line)
+        ended = re.match(r"(not )?ok \d+ selftests: slab: (\S+)", line)
+        found = re.match(r"# (not )?ok \d+ (.*?)( # SKIP.*)?$", line)
+        if begun:
+            here = begun[1]
+        elif ended:
+            if ended[1] and not any(t.startswith(here + ": ") for t in result["failed"]):
+                result["failed"][f"{here}: all of it"] = []
+            here = None
+        elif found and here:
+            test = f"{here}: {found[2].lstrip('- ')}"
+            if found[1]:
+                result["failed"][test] = []
+            else:
+                result["skipped" if found[3] else "passed"].append(test)
+    text = read(log) if os.path.exists(log) else ""
+    panic = re.search(r"Kernel panic - not syncing: (.*)", text)
+    if panic or here:
+        result["died"] = here or "no test"
+        result["how"] = panic[1].strip() if panic else "no end within the time"
+    for line in text.split("\n"):
+        splat = re.match(r"(WARNING: .*|BUG: .*|BUG .*|Oops: .*)", STAMP.sub("", line))
+        if splat and not result["splat"] and STAMP.match(line):
+            result["splat"] = splat[1].strip()[:110]
+    return result
+
+
+def record_selftests(m, tree, results, out, log):
+    result = judge_selftests(out, log)
+    result["key"] = m.key(tree, True)
+    with open(os.path.join(results, f"selftests-{m.number}.json"), "w", encoding="utf-8") as f:
+        json.dump(result, f, indent=1)
+    print(summary(result))
+
+
+def report_selftests(mutants, tree, results):
+    known = {n: result_of(results, f"selftests-{n}") for n in mutants}
+    known = {n: r for n, r in known.items() if r and r["key"] == mutants[n].key(tree, True)}
+    unnoticed = [n for n, r in known.items() if not noticed(r)]
+    seen, ran = {}, {}
+    for n, r in known.items():
+        for test in r["failed"]:
+            seen.setdefault(test, []).append(str(n))
+        if r["died"]:
+            seen.setdefault(r["died"], []).append(f"{n}†")
+        for test in r["passed"] + list(r["failed"]):
+            ran[test] = ran.get(test, 0) + 1
+    print("# kselftests, and the mutants that make them fail\n")
+    print(f"{len(known)} mutants have been run, {len(unnoticed)} went unnoticed.")
+    print("`†`: the guest died in that test.\n")
+    print("| test | mutants |\n|---|---|")
+    for test in sorted(set(seen) | set(ran)):
+        print(f"| {test} | {' '.join(seen.get(test, ['**none**']))} |")
+    print(f"\n## Mutants that nobody noticed: {len(unnoticed)}\n")
+    for n in unnoticed:
+        print(f"- {n}: {mutants[n].title} ({mutants[n].head['selftests']})")
+    print("\n## Mutants\n")
+    for n, r in known.items():
+        print(f"- {n}: {mutants[n].title}: {summary(r)}")
+    return len(unnoticed)
+
+
 def report(mutants, tree, results):
     """Prints Markdown. Returns how many mutants went unnoticed."""
+    mutants = {n: m for n, m in mutants.items() if "tests" in m.head}
     known = {n: result_of(results, n) for n in mutants}
     known = {n: r for n, r in known.items() if r and r["key"] == mutants[n].key(tree)}
     unnoticed = [n for n, r in known.items() if not noticed(r)]
@@ -366,6 +451,13 @@ def main():
     elif what == "record":
         tree, results, number, log = rest
         record(mutants[int(number)], tree, results, log)
+    elif what == "todo-selftests":
+        todo_selftests(mutants, *rest)
+    elif what == "record-selftests":
+        tree, results, number, out, log = rest
+        record_selftests(mutants[int(number)], tree, results, out, log)
+    elif what == "report-selftests":
+        sys.exit(1 if report_selftests(mutants, *rest) else 0)
     elif what == "judge":       # a guest without any mutant
         tree, tests, log = rest
         result = judge(log, tree, tests)

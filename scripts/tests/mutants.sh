@@ -22,6 +22,7 @@ ALL='slab_[bprs]*'
 # Of a guest with some tests, and with all of them.
 LIMIT=240
 ALL_LIMIT=900
+SELFTEST_LIMIT=400
 
 mutants() { python3 -B "$SCRIPTS/tests/mutants.py" "$1" "$LIST" "${@:2}"; }
 
@@ -68,6 +69,8 @@ boot_sound() {
 	[ $bad -eq 0 ] || die "without any mutant, tests fail, see $(rel "$LOGS")/mutants/0-*"
 }
 
+[[ "$MUTANTS" =~ ^[0-9\ -]*$ ]] || die "MUTANTS=$MUTANTS is not numbers and ranges, such as 3 5-9"
+args_end_here
 need_tool rsync python3
 lock mutants
 mkdir -p "$RESULTS" "$LOGS/mutants"
@@ -75,12 +78,39 @@ mutants todo "$TREE" /nonexistent '' >"$DIR/all"
 lay
 "$SCRIPTS/kernel.sh" -d "$DIR" "$CONFIG"
 IMAGE_SUM=$(sha256sum <"$DIR/obj/$CONFIG/arch/x86/boot/bzImage")
-if [ -z "$MUTANTS" ] || [[ " $MUTANTS " == *" 0 "* ]]; then
+if [ -z "${1:-}" ] && { [ -z "$MUTANTS" ] || [[ " $MUTANTS " == *" 0 "* ]]; }; then
 	boot_sound
 	MUTANTS=$(printf %s "$MUTANTS" | sed -E 's/(^| )0( |$)/ /g; s/^ *//')
 	[ -n "${MUTANTS// /}" ] || MUTANTS=
 fi
 
+# The tests from user space, by selftest.sh.
+selftests() {
+	local number machine tests n k=0 rc=0
+
+	mutants todo-selftests "$TREE" "$RESULTS" "$MUTANTS" >"$DIR/todo"
+	n=$(wc -l <"$DIR/todo")
+	say "kselftests: $n mutants to be run"
+	while IFS=$'\t' read -r number machine tests <&8; do
+		k=$((k + 1))
+		# shellcheck disable=SC2086 # a list of tests
+		SIDE=mutants STAGED=1 TOPOLOGY=$machine LIMIT=$SELFTEST_LIMIT STRESS_SECS=10 \
+			APPEND="slab_mutant=$number kunit.enable=0" \
+			"$SCRIPTS/selftest.sh" $tests >"$LOGS/mutants/selftests-$number.out" 2>&1 || :
+		mv "$DIR/logs/selftest-$machine.ktap" "$LOGS/mutants/selftests-$number.ktap" || :
+		mv "$DIR/logs/selftest-$machine.log" "$LOGS/mutants/selftests-$number.log" || :
+		say "$k of $n, mutant $number: $(mutants record-selftests "$TREE" "$RESULTS" "$number" \
+			"$LOGS/mutants/selftests-$number.ktap" "$LOGS/mutants/selftests-$number.log")"
+	done 8<"$DIR/todo"
+	mutants report-selftests "$TREE" "$RESULTS" >"$BUILD/mutants-selftests.md" || rc=$?
+	say "$(sed -n 3p "$BUILD/mutants-selftests.md") $(rel "$BUILD/mutants-selftests.md")"
+	[ $rc -eq 0 ] || die "mutants went unnoticed"
+}
+
+if [ "${1:-}" = selftests ]; then
+	selftests
+	exit
+fi
 mutants todo "$TREE" "$RESULTS" "$MUTANTS" >"$DIR/todo"
 n=$(wc -l <"$DIR/todo")
 say "mutants: $(wc -l <"$DIR/all"), $n to be run"
