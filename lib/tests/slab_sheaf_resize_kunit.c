@@ -110,9 +110,12 @@ static void resize_in_each_state(struct kunit *test)
 		for (j = 0; j < 10; j++)
 			kfree_rcu(let_go(st), rcu);
 		/* Of sheaves lent before, one needs more, and one goes back. */
-		if (i >= 1)
-			KUNIT_EXPECT_EQ(test, kmem_cache_refill_sheaf(st->cache, GFP_KERNEL,
+		if (i >= 1) {
+			KUNIT_ASSERT_EQ(test, kmem_cache_refill_sheaf(st->cache, GFP_KERNEL,
 								      &lent[i - 1], 50), 0);
+			KUNIT_ASSERT_GE(test, lent[i - 1]->capacity, lent[i - 1]->size);
+			KUNIT_ASSERT_GE(test, lent[i - 1]->size, 50);
+		}
 		if (i >= 2)
 			kmem_cache_return_sheaf(st->cache, GFP_KERNEL, lent[i - 2]);
 	}
