@@ -293,6 +293,25 @@ static void barn_grows_and_shrinks(struct kunit *test)
 	expect_nothing_left(test);
 }
 
+/* Those who wait for the lock of a barn come less often with larger sheaves. */
+static void sheaves_grow_and_shrink(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);
+	struct node_barn *barn = barn_of(st->cache, st->cpu);
+	unsigned int i;
+
+	/* A round by the timer may come first, and begin to count anew. */
+	for (i = 0; i < 10 && sheaf_capacity(st->cache) == st->cap; i++) {
+		WRITE_ONCE(barn->contended, 1000 * nr_cpu_ids);
+		rounds(1);
+	}
+	KUNIT_EXPECT_GT(test, sheaf_capacity(st->cache), st->cap);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(barn->contended), 0);
+	for (i = 0; i < 10 && sheaf_capacity(st->cache) != st->cap; i++)
+		rounds(1);
+	KUNIT_EXPECT_EQ(test, sheaf_capacity(st->cache), st->cap);
+}
+
 /* What a CPU does not use is taken away, from it as from the barn. */
 static void what_is_not_used_is_given_back(struct kunit *test)
 {
@@ -398,6 +417,7 @@ static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(barn_limits_by_hand),
 	KUNIT_CASE(slow_start),
 	KUNIT_CASE(barn_grows_and_shrinks),
+	KUNIT_CASE(sheaves_grow_and_shrink),
 	KUNIT_CASE(what_is_not_used_is_given_back),
 	KUNIT_CASE(what_is_used_stays),
 	KUNIT_CASE(switched_off),
