@@ -416,6 +416,73 @@ static void barn_usable_after_take_all(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, barn_get_empty(barn), sheaf(test, 7));
 }
 
+/* For who believes that the limit is what it was. */
+static void barn_limits_changed(struct kunit *test)
+{
+	struct node_barn *barn = the_barn(test);
+
+	barn_init(barn, 3, 5);
+	KUNIT_EXPECT_FALSE(test, barn_change_limits(barn, 2, 4, 4));
+	KUNIT_EXPECT_EQ(test, barn->max_full, 3);
+	KUNIT_EXPECT_EQ(test, barn->max_empty, 5);
+	KUNIT_EXPECT_TRUE(test, barn_change_limits(barn, 3, 6, 7));
+	KUNIT_EXPECT_EQ(test, barn->max_full, 6);
+	KUNIT_EXPECT_EQ(test, barn->max_empty, 7);
+}
+
+/* As many as there are, and no empty ones. */
+static void barn_take_oldest_sheaves(struct kunit *test)
+{
+	struct node_barn *barn = the_barn(test);
+	LIST_HEAD(full);
+
+	put_full(test, 0, 4);
+	put_empty(test, 4, 1);
+	barn_take_oldest(barn, 2, &full);
+	expect_barn(test, 2, 1);
+	KUNIT_EXPECT_EQ(test, list_length(&full), 2);
+	expect_next(test, &full, 1);
+	expect_next(test, &full, 0);
+	barn_take_oldest(barn, 9, &full);
+	expect_barn(test, 0, 1);
+	KUNIT_EXPECT_EQ(test, list_length(&full), 2);
+	barn_take_oldest(barn, 1, &full);
+	expect_barn(test, 0, 1);
+}
+
+/* What was there all the time, in two intervals. */
+static void barn_take_unneeded_sheaves(struct kunit *test)
+{
+	struct node_barn *barn = the_barn(test);
+	struct slab_sheaf *sheaves[3];
+	LIST_HEAD(empty);
+	LIST_HEAD(full);
+	unsigned int i;
+
+	put_full(test, 0, 6);
+	put_empty(test, 6, 4);
+	KUNIT_EXPECT_EQ(test, barn_take_unneeded(barn, &full, &empty), 6);
+	expect_barn(test, 6, 4);
+
+	for (i = 0; i < 3; i++)
+		sheaves[i] = barn_get_full(barn);
+	for (i = 3; i-- > 0;)
+		KUNIT_ASSERT_TRUE(test, barn_put_full(barn, sheaves[i]));
+	sheaves[0] = barn_get_empty(barn);
+	KUNIT_ASSERT_TRUE(test, barn_put_empty(barn, sheaves[0]));
+	KUNIT_EXPECT_EQ(test, barn_take_unneeded(barn, &full, &empty), 6);
+	expect_barn(test, 6, 4);
+
+	KUNIT_EXPECT_EQ(test, barn_take_unneeded(barn, &full, &empty), 6);
+	expect_barn(test, 3, 1);
+	KUNIT_EXPECT_EQ(test, list_length(&full), 3);
+	KUNIT_EXPECT_EQ(test, list_length(&empty), 3);
+	for (i = 3; i-- > 0;) {
+		expect_next(test, &full, i);
+		expect_next(test, &empty, 6 + i);
+	}
+}
+
 /* A barn uses barn_list, and nothing else of a sheaf. */
 static void barn_leaves_sheaves_alone(struct kunit *test)
 {
@@ -829,6 +896,9 @@ static struct kunit_case barn_cases[] = {
 	KUNIT_CASE(barn_take_all_sheaves),
 	KUNIT_CASE(barn_take_all_of_none),
 	KUNIT_CASE(barn_usable_after_take_all),
+	KUNIT_CASE(barn_limits_changed),
+	KUNIT_CASE(barn_take_oldest_sheaves),
+	KUNIT_CASE(barn_take_unneeded_sheaves),
 	KUNIT_CASE(barn_leaves_sheaves_alone),
 	KUNIT_CASE(barn_in_hardirq),
 	KUNIT_CASE(barn_hardirq_on_task),

@@ -293,6 +293,22 @@ static void barn_grows_and_shrinks(struct kunit *test)
 	expect_nothing_left(test);
 }
 
+/* What a barn may hold is the same with larger sheaves. */
+static void limits_follow_capacity(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);
+	struct node_barn *barn = barn_of(st->cache, st->cpu);
+	unsigned long objects;
+
+	bursts(test, 20, 20 * st->cap);
+	KUNIT_ASSERT_GE(test, barn->max_full, 18);
+	objects = barn->max_full * st->cap;
+	resize(test, 4 * st->cap);
+	KUNIT_EXPECT_LE(test, barn->max_full * st->cap, objects);
+	KUNIT_EXPECT_GT(test, (barn->max_full + 1) * st->cap, objects);
+	expect_nothing_left(test);
+}
+
 /* Those who wait for the lock of a barn come less often with larger sheaves. */
 static void sheaves_grow_and_shrink(struct kunit *test)
 {
@@ -378,10 +394,10 @@ static void pressure(struct kunit *test)
 	expect_balance(test);
 }
 
-/* All barns of a node together, and each of them. */
-static void caps_hold(struct kunit *test)
+/* Barns of many caches, all of them as large as they can be. */
+static void grow_all(struct kunit *test)
 {
-	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);
+	struct slab_test *st = test->priv;
 	unsigned long node_bytes, all = 0, bytes_of_sheaf;
 	int node = cpu_to_node(st->cpu);
 	struct kmem_cache *s[40];
@@ -407,6 +423,16 @@ static void caps_hold(struct kunit *test)
 		kmem_cache_destroy(s[i]);
 }
 
+/* All barns of a node together, and each of them; and what is destroyed counts no more. */
+static void caps_hold(struct kunit *test)
+{
+	unsigned int i;
+
+	with_feedback(test, BALANCE_GROWTH);
+	for (i = 0; i < 2; i++)
+		grow_all(test);
+}
+
 static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(resize_is_taken_up),
 	KUNIT_CASE(resize_in_each_state),
@@ -417,6 +443,7 @@ static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(barn_limits_by_hand),
 	KUNIT_CASE(slow_start),
 	KUNIT_CASE(barn_grows_and_shrinks),
+	KUNIT_CASE(limits_follow_capacity),
 	KUNIT_CASE(sheaves_grow_and_shrink),
 	KUNIT_CASE(what_is_not_used_is_given_back),
 	KUNIT_CASE(what_is_used_stays),
