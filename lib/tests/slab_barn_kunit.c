@@ -15,6 +15,7 @@
 #include <linux/atomic.h>
 #include <linux/completion.h>
 #include <linux/cpu.h>
+#include <linux/delay.h>
 #include <linux/hrtimer.h>
 #include <linux/irq_work.h>
 #include <linux/jiffies.h>
@@ -749,6 +750,53 @@ static void barn_concurrent(struct kunit *test)
 	kunit_info(test, "%lu sheaves moved by %u CPUs\n", moves, nr);
 }
 
+struct barn_holder {
+	struct work_struct work;
+	struct node_barn *barn;
+	struct completion holds;
+};
+
+static void hold_barn(struct work_struct *work)
+{
+	struct barn_holder *h = container_of(work, struct barn_holder, work);
+
+	spin_lock(&h->barn->lock);
+	complete(&h->holds);
+	mdelay(20);
+	spin_unlock(&h->barn->lock);
+}
+
+/* Who has to wait for the lock is counted, and nobody else. */
+static void barn_counts_who_waits(struct kunit *test)
+{
+	struct node_barn *barn = the_barn(test);
+	struct barn_holder h = { .barn = barn };
+	unsigned int i;
+	int cpu;
+
+	put_full(test, 0, 3);
+	KUNIT_EXPECT_PTR_EQ(test, barn_get_full(barn), sheaf(test, 2));
+	KUNIT_EXPECT_EQ(test, barn->contended, 0);
+
+	set_cpus_allowed_ptr(current, cpumask_of(raw_smp_processor_id()));
+	cpu = cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
+	if (cpu >= nr_cpu_ids)
+		kunit_skip(test, "there is no other CPU");
+	/* On a slow machine, this one may come late. */
+	for (i = 0; i < 20 && !barn->contended; i++) {
+		init_completion(&h.holds);
+		INIT_WORK_ONSTACK(&h.work, hold_barn);
+		queue_work_on(cpu, system_highpri_wq, &h.work);
+		wait_for_completion(&h.holds);
+		put_full(test, 3 + i % 2, 1);
+		KUNIT_EXPECT_PTR_EQ(test, barn_get_full(barn), sheaf(test, 3 + i % 2));
+		flush_work(&h.work);
+		destroy_work_on_stack(&h.work);
+	}
+	KUNIT_EXPECT_GT(test, barn->contended, 0);
+	expect_barn(test, 2, 0);
+}
+
 static void skip_if_no_hardirq(struct kunit *test)
 {
 	if (IS_ENABLED(CONFIG_PREEMPT_RT))
@@ -900,6 +948,7 @@ static struct kunit_case barn_cases[] = {
 	KUNIT_CASE(barn_take_oldest_sheaves),
 	KUNIT_CASE(barn_take_unneeded_sheaves),
 	KUNIT_CASE(barn_leaves_sheaves_alone),
+	KUNIT_CASE(barn_counts_who_waits),
 	KUNIT_CASE(barn_in_hardirq),
 	KUNIT_CASE(barn_hardirq_on_task),
 	KUNIT_CASE(barn_concurrent),

@@ -9,6 +9,7 @@
  */
 
 #include <kunit/static_stub.h>
+#include <linux/alloc_tag.h>
 #include <linux/module.h>
 
 #include "slab_kunit.h"
@@ -49,6 +50,8 @@ static void double_free_is_ignored(struct kunit *test)
 		kunit_skip(test, "needs CONFIG_SLAB_FREELIST_HARDENED");
 	if (IS_ENABLED(CONFIG_KASAN))
 		kunit_skip(test, "KASAN finds it out before");
+	if (IS_ENABLED(CONFIG_MEM_ALLOC_PROFILING_DEBUG) && mem_alloc_profiling_enabled())
+		kunit_skip(test, "memory allocation profiling finds it out before");
 	hold_and_drain(test, 2);
 	st->nr_ignored = 4;
 	obj = let_go(st);
