@@ -759,11 +759,12 @@ struct barn_holder {
 static void hold_barn(struct work_struct *work)
 {
 	struct barn_holder *h = container_of(work, struct barn_holder, work);
+	unsigned long flags;
 
-	spin_lock(&h->barn->lock);
+	spin_lock_irqsave(&h->barn->lock, flags);
 	complete(&h->holds);
 	mdelay(20);
-	spin_unlock(&h->barn->lock);
+	spin_unlock_irqrestore(&h->barn->lock, flags);
 }
 
 /* Who has to wait for the lock is counted, and nobody else. */
