@@ -163,6 +163,18 @@ static void remote_objects_go_home(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, take_moves(test).barn_get_fail, 1);
 }
 
+/* Slabs with free objects, but not those that are asked for. */
+static void refill_is_from_the_node(struct kunit *test)
+{
+	int node;
+	struct slab_test *st = with_remote_node(test, &node);
+
+	grab_on(test, node, 3 * st->cap);
+	release(test, st->cap);
+	kmem_cache_shrink(st->cache);
+	grab_on(test, cpu_to_node(st->cpu), 2 * st->cap);
+}
+
 static long alloc_some(void *data)
 {
 	struct slab_test *st = data;
@@ -535,6 +547,7 @@ static struct kunit_case numa_cases[] = {
 	KUNIT_CASE_PARAM(node_of_top_object, setups_gen_params),
 	KUNIT_CASE_PARAM(remote_objects_are_kept_apart, setups_gen_params),
 	KUNIT_CASE_PARAM(remote_objects_go_home, setups_gen_params),
+	KUNIT_CASE_PARAM(refill_is_from_the_node, setups_gen_params),
 	KUNIT_CASE_PARAM(empty_sheaf_comes_back, setups_gen_params),
 	KUNIT_CASE_PARAM(remote_objects_change_node, setups_gen_params),
 	KUNIT_CASE_PARAM(remote_objects_of_two_nodes, setups_gen_params),
