@@ -300,6 +300,7 @@ static void limits_follow_capacity(struct kunit *test)
 	struct node_barn *barn = barn_of(st->cache, st->cpu);
 	unsigned long objects;
 
+	resize(test, 60);
 	bursts(test, 20, 20 * st->cap);
 	KUNIT_ASSERT_GE(test, barn->max_full, 18);
 	objects = barn->max_full * st->cap;
@@ -316,6 +317,7 @@ static void sheaves_grow_and_shrink(struct kunit *test)
 	struct node_barn *barn = barn_of(st->cache, st->cpu);
 	unsigned int i;
 
+	resize(test, 60);
 	/* A round by the timer may come first, and begin to count anew. */
 	for (i = 0; i < 10 && sheaf_capacity(st->cache) == st->cap; i++) {
 		WRITE_ONCE(barn->contended, 1000 * nr_cpu_ids);
