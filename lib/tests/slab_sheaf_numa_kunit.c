@@ -163,14 +163,26 @@ static void remote_objects_go_home(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, take_moves(test).barn_get_fail, 1);
 }
 
-/* Slabs with free objects, but not those that are asked for. */
+/* There are slabs with free objects, so many that a node would give some, but it is not asked. */
 static void refill_is_from_the_node(struct kunit *test)
 {
 	int node;
 	struct slab_test *st = with_remote_node(test, &node);
+	unsigned int i, n;
+	void **p;
 
-	grab_on(test, node, 3 * st->cap);
-	release(test, st->cap);
+	grab_on(test, node, 1);
+	n = 2 * (st->cache->min_partial + 2) * virt_to_slab(st->held)->objects;
+	p = new_array(test, n);
+	grab_on(test, node, n);
+	for (i = 0; i < n; i++)
+		p[i] = let_go(st);
+	for (i = 0; i < n; i++) {
+		if (i % 2)
+			hold(st, p[i]);
+		else
+			kmem_cache_free(st->cache, p[i]);
+	}
 	kmem_cache_shrink(st->cache);
 	grab_on(test, cpu_to_node(st->cpu), 2 * st->cap);
 }
