@@ -288,7 +288,7 @@ def numbers(which, mutants):
         found += [n for n in mutants if int(span[1]) <= n <= last]
     if not found:
         die(f"MUTANTS={which}: there are none of these")
-    return found
+    return list(dict.fromkeys(found))
 
 
 def todo(mutants, tree, results, which):
