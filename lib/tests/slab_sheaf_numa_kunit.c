@@ -168,6 +168,7 @@ static void refill_is_from_the_node(struct kunit *test)
 {
 	int node;
 	struct slab_test *st = with_remote_node(test, &node);
+	int here = cpu_to_node(st->cpu);
 	unsigned int i, n;
 	void **p;
 
@@ -184,7 +185,11 @@ static void refill_is_from_the_node(struct kunit *test)
 			kmem_cache_free(st->cache, p[i]);
 	}
 	kmem_cache_shrink(st->cache);
-	grab_on(test, cpu_to_node(st->cpu), 2 * st->cap);
+	for (i = 0; i < 2 * st->cap; i++) {
+		KUNIT_ASSERT_TRUE(test, hold(st, kmem_cache_alloc_node(st->cache, GFP_KERNEL,
+								       here)));
+		KUNIT_ASSERT_EQ(test, nid_of(st->held), here);
+	}
 }
 
 static long alloc_some(void *data)
