@@ -220,7 +220,7 @@ def asked(tree, tests):
 
 
 # As in guest.sh: plain 6.12 does that.
-KNOWN_SPLAT = re.compile(r"alloc_tag\.h:\d+ __free_pages")
+KNOWN_SPLAT = re.compile(r"alloc_tag\.h:\d+ __free_pages|deadline\.c:\d+ task_non_contending")
 STAMP = re.compile(r"^\[ *\d+\.\d+\] ?")
 RESULT = re.compile(r"^( *)(not )?ok \d+ ([^#\n]*?)(?: # (SKIP)?.*)?$")
 
@@ -362,7 +362,8 @@ def judge_selftests(out, log):
         result["how"] = panic[1].strip() if panic else "no end within the time"
     for line in text.split("\n"):
         splat = re.match(r"(WARNING: .*|BUG: .*|BUG .*|Oops: .*)", STAMP.sub("", line))
-        if splat and not result["splat"] and STAMP.match(line):
+        if splat and not result["splat"] and STAMP.match(line) and \
+           not KNOWN_SPLAT.search(splat[1]):
             result["splat"] = splat[1].strip()[:110]
     return result
 
