@@ -11,7 +11,7 @@ CONFIG ?= guest
 export SHEAVES_T0 := $(shell date +%s)
 export KERNEL_SRC CPUS TOPOLOGY APPEND FORCE JOBS AM_TO
 export ROUNDS BENCH PEER OURS RESULTS STRESS_SECS KEEP
-export SUITES STEPS SHARE_CCACHE
+export SUITES STEPS SHARE_CCACHE MUTANTS
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -50,6 +50,9 @@ check: checkdeps tree ## all tests, as CI runs them
 selftest: checkdeps kernel ## run the kselftests (ublk null target, sysfs, hotplug, isolated CPUs, stress) in the guest, on each topology
 	@$(S)/kernel.sh isolated
 	@$(S)/selftest.sh
+
+mutants: checkdeps keep ## a kernel with mutants: that every KUnit test can fail, in build/mutants.md (MUTANTS="3 5-9")
+	@$(S)/tests/mutants.sh
 
 demo-tune: demodeps kernel ## in a guest, sizes follow a burst from node to node, drawn to build/demo-tune.svg
 	@$(S)/tune.sh
@@ -93,5 +96,5 @@ freshdeps: args
 clean: ## remove what was built; downloads stay
 	@$(S)/clean.sh
 
-.PHONY: help args tree keep kernel run shell boot check selftest demo-tune bench bench-native fresh bisect lint \
+.PHONY: help args tree keep kernel run shell boot check selftest mutants demo-tune bench bench-native fresh bisect lint \
 	series refresh deps checkdeps benchdeps demodeps freshdeps clean

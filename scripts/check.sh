@@ -174,6 +174,9 @@ tap args-tests args.sh
 tap tree-tests tree.sh
 tap series-tests series.sh
 tap bench-tests bench.sh
+tap mutants-tests mutlist.sh
+check "mutants fit the tree" python3 -B "$SCRIPTS/tests/mutants.py" lay \
+	"$SCRIPTS/tests/kunit.mutants" "$TREE" "$DIR/mutants" || :
 tap native native.sh
 tap user-space-tests user.sh
 check "series by git am" "$SCRIPTS/series.sh" || :

@@ -37,6 +37,7 @@ configurations() {
 		debug common guest debug series series-all
 		rt common guest rt series series-all
 		isolated common guest isolated series series-all
+		mutants common guest mutants series series-all
 		tiny common tiny series-all
 		bench common guest bench
 		bench-mt common guest bench bench-mt

@@ -29,11 +29,13 @@ fi
 export KERNEL_SRC
 TREE=$OUT/linux
 export OBJ=$OUT/obj LOGS=$OUT/logs
-# With SIDE=1 the scripts work on a second work tree of the same git repository.
+# With SIDE=1 the scripts work on a second work tree of the same git repository; with
+# SIDE=mutants, on the tree that has mutants in it.
 if [ -n "${SIDE:-}" ]; then
-	TREE=$OUT/side/linux
-	OBJ=$OUT/side/obj
-	LOGS=$OUT/side/logs
+	side=${SIDE/#1/side}
+	TREE=$OUT/$side/linux
+	OBJ=$OUT/$side/obj
+	LOGS=$OUT/$side/logs
 fi
 
 [[ "$JOBS" =~ ^[1-9][0-9]{0,3}$ ]] || {

@@ -117,7 +117,7 @@ run() {
 	for test; do
 		list+=(-t "slab:$test")
 	done
-	TOPOLOGY=$machine APPEND=$append "$SCRIPTS/guest.sh" -n "selftest-$topology" -t 900 "$CONFIG" \
+	TOPOLOGY=$machine APPEND=$append "$SCRIPTS/guest.sh" -n "selftest-$topology" -t "${LIMIT:-900}" "$CONFIG" \
 		"KSELFTEST_STRESS_SH_ARGS='-t ${STRESS_SECS:-10}' $INSTALLED/run_kselftest.sh ${list[*]} | cat" \
 		>"$out" || rc=$?
 	for test; do
@@ -126,8 +126,9 @@ run() {
 	[ $rc -eq 0 ] || FAILED=1
 }
 
-# Of the kernel that config_of() has set, once.
+# Of the kernel that config_of() has set, once. With STAGED=1, they are there.
 build_tests() {
+	[ -z "${STAGED:-}" ] || [ ! -e "$INSTALLED" ] || return 0
 	[ -e "$O/vmlinux" ] || die "there is no $CONFIG kernel, run: make kernel CONFIG=$CONFIG"
 	lock "obj-$CONFIG"
 	stage

@@ -15,6 +15,7 @@
 #include <linux/atomic.h>
 #include <linux/completion.h>
 #include <linux/cpu.h>
+#include <linux/delay.h>
 #include <linux/hrtimer.h>
 #include <linux/irq_work.h>
 #include <linux/jiffies.h>
@@ -416,6 +417,73 @@ static void barn_usable_after_take_all(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, barn_get_empty(barn), sheaf(test, 7));
 }
 
+/* For who believes that the limit is what it was. */
+static void barn_limits_changed(struct kunit *test)
+{
+	struct node_barn *barn = the_barn(test);
+
+	barn_init(barn, 3, 5);
+	KUNIT_EXPECT_FALSE(test, barn_change_limits(barn, 2, 4, 4));
+	KUNIT_EXPECT_EQ(test, barn->max_full, 3);
+	KUNIT_EXPECT_EQ(test, barn->max_empty, 5);
+	KUNIT_EXPECT_TRUE(test, barn_change_limits(barn, 3, 6, 7));
+	KUNIT_EXPECT_EQ(test, barn->max_full, 6);
+	KUNIT_EXPECT_EQ(test, barn->max_empty, 7);
+}
+
+/* As many as there are, and no empty ones. */
+static void barn_take_oldest_sheaves(struct kunit *test)
+{
+	struct node_barn *barn = the_barn(test);
+	LIST_HEAD(full);
+
+	put_full(test, 0, 4);
+	put_empty(test, 4, 1);
+	barn_take_oldest(barn, 2, &full);
+	expect_barn(test, 2, 1);
+	KUNIT_EXPECT_EQ(test, list_length(&full), 2);
+	expect_next(test, &full, 1);
+	expect_next(test, &full, 0);
+	barn_take_oldest(barn, 9, &full);
+	expect_barn(test, 0, 1);
+	KUNIT_EXPECT_EQ(test, list_length(&full), 2);
+	barn_take_oldest(barn, 1, &full);
+	expect_barn(test, 0, 1);
+}
+
+/* What was there all the time, in two intervals. */
+static void barn_take_unneeded_sheaves(struct kunit *test)
+{
+	struct node_barn *barn = the_barn(test);
+	struct slab_sheaf *sheaves[3];
+	LIST_HEAD(empty);
+	LIST_HEAD(full);
+	unsigned int i;
+
+	put_full(test, 0, 6);
+	put_empty(test, 6, 4);
+	KUNIT_EXPECT_EQ(test, barn_take_unneeded(barn, &full, &empty), 6);
+	expect_barn(test, 6, 4);
+
+	for (i = 0; i < 3; i++)
+		sheaves[i] = barn_get_full(barn);
+	for (i = 3; i-- > 0;)
+		KUNIT_ASSERT_TRUE(test, barn_put_full(barn, sheaves[i]));
+	sheaves[0] = barn_get_empty(barn);
+	KUNIT_ASSERT_TRUE(test, barn_put_empty(barn, sheaves[0]));
+	KUNIT_EXPECT_EQ(test, barn_take_unneeded(barn, &full, &empty), 6);
+	expect_barn(test, 6, 4);
+
+	KUNIT_EXPECT_EQ(test, barn_take_unneeded(barn, &full, &empty), 6);
+	expect_barn(test, 3, 1);
+	KUNIT_EXPECT_EQ(test, list_length(&full), 3);
+	KUNIT_EXPECT_EQ(test, list_length(&empty), 3);
+	for (i = 3; i-- > 0;) {
+		expect_next(test, &full, i);
+		expect_next(test, &empty, 6 + i);
+	}
+}
+
 /* A barn uses barn_list, and nothing else of a sheaf. */
 static void barn_leaves_sheaves_alone(struct kunit *test)
 {
@@ -682,6 +750,54 @@ static void barn_concurrent(struct kunit *test)
 	kunit_info(test, "%lu sheaves moved by %u CPUs\n", moves, nr);
 }
 
+struct barn_holder {
+	struct work_struct work;
+	struct node_barn *barn;
+	struct completion holds;
+};
+
+static void hold_barn(struct work_struct *work)
+{
+	struct barn_holder *h = container_of(work, struct barn_holder, work);
+	unsigned long flags;
+
+	spin_lock_irqsave(&h->barn->lock, flags);
+	complete(&h->holds);
+	mdelay(20);
+	spin_unlock_irqrestore(&h->barn->lock, flags);
+}
+
+/* Who has to wait for the lock is counted, and nobody else. */
+static void barn_counts_who_waits(struct kunit *test)
+{
+	struct node_barn *barn = the_barn(test);
+	struct barn_holder h = { .barn = barn };
+	unsigned int i;
+	int cpu;
+
+	put_full(test, 0, 3);
+	KUNIT_EXPECT_PTR_EQ(test, barn_get_full(barn), sheaf(test, 2));
+	KUNIT_EXPECT_EQ(test, barn->contended, 0);
+
+	set_cpus_allowed_ptr(current, cpumask_of(raw_smp_processor_id()));
+	cpu = cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
+	if (cpu >= nr_cpu_ids)
+		kunit_skip(test, "there is no other CPU");
+	/* On a slow machine, this one may come late. */
+	for (i = 0; i < 20 && !barn->contended; i++) {
+		init_completion(&h.holds);
+		INIT_WORK_ONSTACK(&h.work, hold_barn);
+		queue_work_on(cpu, system_highpri_wq, &h.work);
+		wait_for_completion(&h.holds);
+		put_full(test, 3 + i % 2, 1);
+		KUNIT_EXPECT_PTR_EQ(test, barn_get_full(barn), sheaf(test, 3 + i % 2));
+		flush_work(&h.work);
+		destroy_work_on_stack(&h.work);
+	}
+	KUNIT_EXPECT_GT(test, barn->contended, 0);
+	expect_barn(test, 2, 0);
+}
+
 static void skip_if_no_hardirq(struct kunit *test)
 {
 	if (IS_ENABLED(CONFIG_PREEMPT_RT))
@@ -829,7 +945,11 @@ static struct kunit_case barn_cases[] = {
 	KUNIT_CASE(barn_take_all_sheaves),
 	KUNIT_CASE(barn_take_all_of_none),
 	KUNIT_CASE(barn_usable_after_take_all),
+	KUNIT_CASE(barn_limits_changed),
+	KUNIT_CASE(barn_take_oldest_sheaves),
+	KUNIT_CASE(barn_take_unneeded_sheaves),
 	KUNIT_CASE(barn_leaves_sheaves_alone),
+	KUNIT_CASE(barn_counts_who_waits),
 	KUNIT_CASE(barn_in_hardirq),
 	KUNIT_CASE(barn_hardirq_on_task),
 	KUNIT_CASE(barn_concurrent),

@@ -88,6 +88,21 @@ static void bulk_frees_to_sheaves(struct kunit *test)
 	expect_cached(test, 4 * st->cap);
 }
 
+/* There is neither a sheaf nor an empty one for it: as many are made as are needed. */
+static void bulk_free_makes_sheaves(struct kunit *test)
+{
+	struct slab_test *st = with_setup(test);
+	void **p = new_array(test, 4 * st->cap);
+
+	grab_bulk(test, p, 4 * st->cap, GFP_KERNEL);
+	kmem_cache_shrink(st->cache);
+	KUNIT_ASSERT_EQ(test, count_sheaves(st->cache), 0);
+	take_moves(test);
+	release_bulk(test, p, 4 * st->cap);
+	expect_moves(test, .free_fast = 4 * st->cap, .barn_put = 2);
+	expect_cached(test, 4 * st->cap);
+}
+
 /* Without a cache, the objects may be from several, in any order. */
 static void bulk_of_several_caches(struct kunit *test)
 {
@@ -146,6 +161,7 @@ static struct kunit_case bulk_cases[] = {
 	KUNIT_CASE(bulk_and_single),
 	KUNIT_CASE_PARAM(bulk_takes_from_sheaves, setups_gen_params),
 	KUNIT_CASE_PARAM(bulk_frees_to_sheaves, setups_gen_params),
+	KUNIT_CASE_PARAM(bulk_free_makes_sheaves, setups_gen_params),
 	KUNIT_CASE(bulk_of_several_caches),
 	KUNIT_CASE_PARAM(kfree_bulk_of_many_kinds, setups_gen_params),
 	{}

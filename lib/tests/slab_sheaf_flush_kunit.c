@@ -6,6 +6,8 @@
  * sheaf of any kind, of any CPU, in no barn.
  */
 
+#include <linux/completion.h>
+#include <linux/delay.h>
 #include <linux/module.h>
 
 #include "slab_kunit.h"
@@ -71,6 +73,53 @@ static void shrink_gives_all_back(struct kunit *test)
 	release(test, 10);
 }
 
+#ifdef CONFIG_SLAB_SHEAVES
+struct sheaf_holder {
+	struct work_struct work;
+	struct slub_percpu_sheaves __percpu *sheaves;
+	struct completion holds;
+	bool disturbed;
+};
+
+/* On a CPU whose sheaves are in use, for longer than it takes to come and look. */
+static void hold_sheaves(struct work_struct *work)
+{
+	struct sheaf_holder *h = container_of(work, struct sheaf_holder, work);
+	struct slub_percpu_sheaves *pcs;
+	struct slab_sheaf *main;
+
+	local_lock(&h->sheaves->lock);
+	pcs = this_cpu_ptr(h->sheaves);
+	main = pcs->main;
+	complete(&h->holds);
+	mdelay(100);
+	h->disturbed = READ_ONCE(pcs->main) != main;
+	local_unlock(&h->sheaves->lock);
+}
+
+/* Who shrinks takes nothing away from under somebody, and comes back for it. */
+static void shrink_meets_sheaves_in_use(struct kunit *test)
+{
+	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
+	int cpu = cpumask_any_but(cpu_online_mask, st->cpu);
+	struct sheaf_holder h = { .sheaves = st->cache->cpu_sheaves };
+
+	skip_without_sheaves(test);
+	if (cpu >= nr_cpu_ids)
+		kunit_skip(test, "there is no other CPU");
+	KUNIT_ASSERT_GT(test, work_on_cpu(cpu, fill_sheaves, st), 0);
+	init_completion(&h.holds);
+	INIT_WORK_ONSTACK(&h.work, hold_sheaves);
+	queue_work_on(cpu, system_highpri_wq, &h.work);
+	wait_for_completion(&h.holds);
+	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
+	expect_cached(test, 0);
+	flush_work(&h.work);
+	destroy_work_on_stack(&h.work);
+	KUNIT_EXPECT_FALSE(test, h.disturbed);
+}
+#endif
+
 static void destroy_with_full_sheaves(struct kunit *test)
 {
 	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
@@ -130,6 +179,9 @@ static void cpu_goes_offline(struct kunit *test)
 
 static struct kunit_case flush_cases[] = {
 	KUNIT_CASE(shrink_gives_all_back),
+#ifdef CONFIG_SLAB_SHEAVES
+	KUNIT_CASE(shrink_meets_sheaves_in_use),
+#endif
 	KUNIT_CASE(destroy_with_full_sheaves),
 #ifdef CONFIG_HOTPLUG_CPU
 	KUNIT_CASE(cpu_goes_offline),

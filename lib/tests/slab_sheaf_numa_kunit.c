@@ -24,7 +24,8 @@ static void expect_no_slow_alloc(struct kunit *test)
 static void alloc_on_each_node(struct kunit *test)
 {
 	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
-	unsigned int i, n = 3 * (st->cap ?: 60), wrong = 0;
+	/* Main is left with objects of a node when the next one is asked for. */
+	unsigned int i, n = 3 * (st->cap ?: 60) + 1, wrong = 0;
 	int node;
 
 	for_each_node_state(node, N_NORMAL_MEMORY) {
@@ -160,6 +161,35 @@ static void remote_objects_go_home(struct kunit *test)
 	take_moves(test);
 	grab(test, 1);
 	KUNIT_EXPECT_EQ(test, take_moves(test).barn_get_fail, 1);
+}
+
+/* There are slabs with free objects, so many that a node would give some, but it is not asked. */
+static void refill_is_from_the_node(struct kunit *test)
+{
+	int node;
+	struct slab_test *st = with_remote_node(test, &node);
+	int here = cpu_to_node(st->cpu);
+	unsigned int i, n;
+	void **p;
+
+	grab_on(test, node, 1);
+	n = 2 * (st->cache->min_partial + 2) * virt_to_slab(st->held)->objects;
+	p = new_array(test, n);
+	grab_on(test, node, n);
+	for (i = 0; i < n; i++)
+		p[i] = let_go(st);
+	for (i = 0; i < n; i++) {
+		if (i % 2)
+			hold(st, p[i]);
+		else
+			kmem_cache_free(st->cache, p[i]);
+	}
+	kmem_cache_shrink(st->cache);
+	for (i = 0; i < 2 * st->cap; i++) {
+		KUNIT_ASSERT_TRUE(test, hold(st, kmem_cache_alloc_node(st->cache, GFP_KERNEL,
+								       here)));
+		KUNIT_ASSERT_EQ(test, nid_of(st->held), here);
+	}
 }
 
 static long alloc_some(void *data)
@@ -534,6 +564,7 @@ static struct kunit_case numa_cases[] = {
 	KUNIT_CASE_PARAM(node_of_top_object, setups_gen_params),
 	KUNIT_CASE_PARAM(remote_objects_are_kept_apart, setups_gen_params),
 	KUNIT_CASE_PARAM(remote_objects_go_home, setups_gen_params),
+	KUNIT_CASE_PARAM(refill_is_from_the_node, setups_gen_params),
 	KUNIT_CASE_PARAM(empty_sheaf_comes_back, setups_gen_params),
 	KUNIT_CASE_PARAM(remote_objects_change_node, setups_gen_params),
 	KUNIT_CASE_PARAM(remote_objects_of_two_nodes, setups_gen_params),

@@ -8,6 +8,8 @@
  * slab_sheaf_users_kunit.c for interrupts and for several at once.
  */
 
+#include <kunit/static_stub.h>
+#include <linux/alloc_tag.h>
 #include <linux/module.h>
 
 #include "slab_kunit.h"
@@ -48,6 +50,8 @@ static void double_free_is_ignored(struct kunit *test)
 		kunit_skip(test, "needs CONFIG_SLAB_FREELIST_HARDENED");
 	if (IS_ENABLED(CONFIG_KASAN))
 		kunit_skip(test, "KASAN finds it out before");
+	if (IS_ENABLED(CONFIG_MEM_ALLOC_PROFILING_DEBUG) && mem_alloc_profiling_enabled())
+		kunit_skip(test, "memory allocation profiling finds it out before");
 	hold_and_drain(test, 2);
 	st->nr_ignored = 4;
 	obj = let_go(st);
@@ -310,6 +314,45 @@ static void empty_sheaves_are_reused(struct kunit *test)
 	expect_balance(test);
 }
 
+/* How many objects are freed while somebody is away for a refill. */
+static unsigned int nr_freed_meanwhile;
+
+static unsigned int free_and_refill(struct kmem_cache *s, void **p, unsigned int min,
+				    unsigned int max, gfp_t gfp, int node)
+{
+	struct kunit *test = kunit_get_current_test();
+
+	kunit_deactivate_static_stub(test, slab_refill);
+	free_objects(test->priv, nr_freed_meanwhile);
+	return slab_refill(s, p, min, max, gfp, node);
+}
+
+/*
+ * Who comes back with a sheaf finds others than those that he has left: an interrupt was
+ * there, or it is another CPU. Whatever they are, no sheaf and no object gets lost.
+ */
+static void sheaves_change_during_refill(struct kunit *test)
+{
+	struct slab_test *st = with_setup(test);
+	unsigned int n[] = { 1, st->cap - 1, st->cap, st->cap + 1, 2 * st->cap - 1,
+			     2 * st->cap, 2 * st->cap + 1 };
+	struct moves m;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(n); i++) {
+		hold_and_drain(test, 3 * st->cap);
+		nr_freed_meanwhile = n[i];
+		kunit_activate_static_stub(test, slab_refill, free_and_refill);
+		grab(test, 1);
+		m = take_moves(test);
+		KUNIT_EXPECT_EQ(test, m.free_fast, n[i]);
+		expect_cached(test, n[i] + m.refill - 1 - m.flush);
+		expect_balance(test);
+		release(test, st->nr_held);
+		KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
+	}
+}
+
 static long free_all_held(void *data)
 {
 	struct slab_test *st = data;
@@ -353,6 +396,7 @@ static struct kunit_case paths_cases[] = {
 	KUNIT_CASE_PARAM(full_barn_is_used_up, setups_gen_params),
 	KUNIT_CASE_PARAM(capacity_edges, setups_gen_params),
 	KUNIT_CASE_PARAM(empty_sheaves_are_reused, setups_gen_params),
+	KUNIT_CASE_PARAM(sheaves_change_during_refill, setups_gen_params),
 	KUNIT_CASE_PARAM(first_free_on_a_cpu, setups_gen_params),
 	{}
 };

@@ -112,15 +112,41 @@ static void resize_in_each_state(struct kunit *test)
 		for (j = 0; j < 10; j++)
 			kfree_rcu(let_go(st), rcu);
 		/* Of sheaves lent before, one needs more, and one goes back. */
-		if (i >= 1)
-			KUNIT_EXPECT_EQ(test, kmem_cache_refill_sheaf(st->cache, GFP_KERNEL,
+		if (i >= 1) {
+			KUNIT_ASSERT_EQ(test, kmem_cache_refill_sheaf(st->cache, GFP_KERNEL,
 								      &lent[i - 1], 50), 0);
+			KUNIT_ASSERT_GE(test, lent[i - 1]->capacity, lent[i - 1]->size);
+			KUNIT_ASSERT_GE(test, lent[i - 1]->size, 50);
+		}
 		if (i >= 2)
 			kmem_cache_return_sheaf(st->cache, GFP_KERNEL, lent[i - 2]);
 	}
 	kmem_cache_return_sheaf(st->cache, GFP_KERNEL, lent[ARRAY_SIZE(capacities) - 2]);
 	kmem_cache_return_sheaf(st->cache, GFP_KERNEL, lent[ARRAY_SIZE(capacities) - 1]);
 	kvfree_rcu_barrier();
+	expect_nothing_left(test);
+}
+
+/* Who borrows a sheaf gets one that is large enough, whatever there is. */
+static void small_sheaves_are_not_lent(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, 0);
+	struct slab_sheaf *lent;
+	unsigned int n;
+
+	resize(test, 4);
+	n = 6 * st->cap;
+	KUNIT_ASSERT_LT(test, n, 60);
+	hold_and_drain(test, n);
+	/* In main, spare and the barn. */
+	release(test, n);
+	KUNIT_EXPECT_GT(test, barn_of(st->cache, st->cpu)->nr_full, 0);
+	resize(test, 60);
+	lent = kmem_cache_prefill_sheaf(st->cache, GFP_KERNEL, n);
+	KUNIT_ASSERT_NOT_NULL(test, lent);
+	KUNIT_EXPECT_GE(test, lent->capacity, n);
+	KUNIT_EXPECT_GE(test, lent->size, n);
+	kmem_cache_return_sheaf(st->cache, GFP_KERNEL, lent);
 	expect_nothing_left(test);
 }
 
@@ -277,8 +303,10 @@ static void slow_start(struct kunit *test)
 		grab(test, st->cap);
 	KUNIT_EXPECT_EQ(test, sheaves_here(st)->main->capacity, st->cap);
 
+	/* A CPU that has never had any, and no slow start. */
 	sheaves_set_feedback(st->cache, 0);
 	expect_nothing_left(test);
+	sheaves_here(st)->fill = 0;
 	grab(test, 1);
 	KUNIT_EXPECT_EQ(test, sheaves_here(st)->main->capacity, st->cap);
 	expect_nothing_left(test);
@@ -317,6 +345,43 @@ static void barn_grows_and_shrinks(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, barn->nr_empty, 0);
 	KUNIT_EXPECT_EQ(test, atomic_long_read(&barn->granted), 0);
 	expect_nothing_left(test);
+}
+
+/* What a barn may hold is the same with larger sheaves. */
+static void limits_follow_capacity(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);
+	struct node_barn *barn = barn_of(st->cache, st->cpu);
+	unsigned long objects;
+
+	resize(test, 60);
+	bursts(test, 20, 20 * st->cap);
+	KUNIT_ASSERT_GE(test, barn->max_full, 18);
+	objects = barn->max_full * st->cap;
+	resize(test, 4 * st->cap);
+	KUNIT_EXPECT_LE(test, barn->max_full * st->cap, objects);
+	KUNIT_EXPECT_GT(test, (barn->max_full + 1) * st->cap, objects);
+	expect_nothing_left(test);
+}
+
+/* Those who wait for the lock of a barn come less often with larger sheaves. */
+static void sheaves_grow_and_shrink(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);
+	struct node_barn *barn = barn_of(st->cache, st->cpu);
+	unsigned int i;
+
+	resize(test, 60);
+	/* A round by the timer may come first, and begin to count anew. */
+	for (i = 0; i < 10 && sheaf_capacity(st->cache) == st->cap; i++) {
+		WRITE_ONCE(barn->contended, 1000 * nr_cpu_ids);
+		rounds(1);
+	}
+	KUNIT_EXPECT_GT(test, sheaf_capacity(st->cache), st->cap);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(barn->contended), 0);
+	for (i = 0; i < 10 && sheaf_capacity(st->cache) != st->cap; i++)
+		rounds(1);
+	KUNIT_EXPECT_EQ(test, sheaf_capacity(st->cache), st->cap);
 }
 
 /* What a CPU does not use is taken away, from it as from the barn. */
@@ -385,10 +450,10 @@ static void pressure(struct kunit *test)
 	expect_balance(test);
 }
 
-/* All barns of a node together, and each of them. */
-static void caps_hold(struct kunit *test)
+/* Barns of many caches, all of them as large as they can be. */
+static void grow_all(struct kunit *test)
 {
-	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);
+	struct slab_test *st = test->priv;
 	unsigned long node_bytes, all = 0, bytes_of_sheaf;
 	int node = cpu_to_node(st->cpu);
 	struct kmem_cache *s[40];
@@ -414,9 +479,20 @@ static void caps_hold(struct kunit *test)
 		kmem_cache_destroy(s[i]);
 }
 
+/* All barns of a node together, and each of them; and what is destroyed counts no more. */
+static void caps_hold(struct kunit *test)
+{
+	unsigned int i;
+
+	with_feedback(test, BALANCE_GROWTH);
+	for (i = 0; i < 2; i++)
+		grow_all(test);
+}
+
 static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(resize_is_taken_up),
 	KUNIT_CASE(resize_in_each_state),
+	KUNIT_CASE(small_sheaves_are_not_lent),
 	KUNIT_CASE(resize_remote),
 	KUNIT_CASE(resize_to_none_and_back),
 	KUNIT_CASE(resize_is_refused),
@@ -424,6 +500,8 @@ static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(barn_limits_by_hand),
 	KUNIT_CASE(slow_start),
 	KUNIT_CASE(barn_grows_and_shrinks),
+	KUNIT_CASE(limits_follow_capacity),
+	KUNIT_CASE(sheaves_grow_and_shrink),
 	KUNIT_CASE(what_is_not_used_is_given_back),
 	KUNIT_CASE(what_is_used_stays),
 	KUNIT_CASE(switched_off),

@@ -6,7 +6,7 @@
 
 . "$(dirname "$0")/lib.sh"
 
-unset BENCH ROUNDS PEER OURS RESULTS STRESS_SECS COMMITS CONFIG AM_TO SUITES STEPS JOBS MAKEFLAGS MAKELEVEL GIVEN
+unset MUTANTS BENCH ROUNDS PEER OURS RESULTS STRESS_SECS COMMITS CONFIG AM_TO SUITES STEPS JOBS MAKEFLAGS MAKELEVEL GIVEN
 fake_repo
 unset KERNEL_SRC
 cp "$SELF/Makefile" "$REPO/"
@@ -57,6 +57,7 @@ all_wrong() {
 	wrong "a machine for the selftests" 'no topology .3node. for selftests' selftest TOPOLOGY="2node 3node"
 	wrong "a release" 'SUITES: no .sid., choose among bookworm trixie' fresh SUITES="sid trixie"
 	wrong "a command for the releases" 'STEPS: no .bench., choose among run check' fresh STEPS=bench
+	wrong "mutants" 'MUTANTS=some is not numbers and ranges' mutants MUTANTS=some
 	wrong "a name that nobody knows" 'there is no argument TOPOLGY=' run TOPOLGY=2node
 	wrong "a shell without a terminal" 'a shell needs a terminal' shell
 }
