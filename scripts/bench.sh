@@ -336,7 +336,6 @@ install_results() {
 
 INSTALLED=$OUT/bench/selftest
 MODULE=lib/tests/slab_bench_kunit.ko
-SELFTEST=${NEEDS[ublk]}
 [[ "$ROUNDS" =~ ^[1-9][0-9]?$ ]] || die "ROUNDS=$ROUNDS is not a number from 1 to 99"
 [ -z "$PEER" ] || [[ "$PEER" =~ ^[0-9]+\.[0-9]+$ ]] || die "PEER=$PEER is not a kernel version such as 7.2"
 [ ! -e "$TREE/.git" ] || is_commit "$OURS" || die "OURS=$OURS is no commit of $(rel "$TREE")"

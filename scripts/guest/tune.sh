@@ -64,7 +64,7 @@ sample() {
 		number "$cache/slab_size" && size=$VALUE
 		number "$cache/sheaf_objects" && kb=$((kb + VALUE * size / 1024))
 		number "$cache/barn_max_full"
-		[ "$VALUE" -le $limit ] || limit=$VALUE
+		[ "$VALUE" -le "$limit" ] || limit=$VALUE
 		for name in alloc_fastpath alloc_slowpath; do
 			number "$cache/$name" && bios=$((bios + VALUE))
 		done
