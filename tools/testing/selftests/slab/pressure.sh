@@ -89,7 +89,8 @@ not_charged() {
 	echo 0 >"$PARAMS/allocated" && current && after=$VALUE
 	echo $BASHPID >"$CGROUP_ROOT/cgroup.procs"
 	total $CACHE sheaf_objects
-	msg "$((peak - before)) bytes charged for objects, $((after - before)) when $VALUE of them are in sheaves"
+	msg "$((peak - before)) bytes charged for objects," \
+		"$((after - before)) when $VALUE of them are in sheaves"
 	[ "$VALUE" -gt $((OBJECTS / 2)) ] && [ $((peak - before)) -gt $((OBJECTS * 2048)) ] &&
 		[ $((after - before)) -lt $((OBJECTS * 2048 / 4)) ]
 }
