@@ -375,7 +375,7 @@ cache bio-64 alloc_fastpath=99 alloc_slowpath=9
 ln -s bio-256 "$DIR/slab/bio-224"
 queues() {
 	rm -f "$DIR/load"
-	PATH=$BIN:$PATH SYS=$Q SLAB_SYSFS=$DIR/slab "$SELF/scripts/bench/queues.sh" "$BIN" 2 >"$DIR/queues.out"
+	PATH=$BIN:$PATH SYS=$Q SLAB_SYSFS=$DIR/slab IOS=10000 "$SELF/scripts/bench/queues.sh" "$BIN" 2 >"$DIR/queues.out"
 }
 ok "queues: two rounds" queues
 ok "queues: are what is judged" collect check "$DIR/queues.out" queues 2
