@@ -4,8 +4,8 @@
 # The kernel's own tests of the maple tree, of what uses it, and of the rest of what
 # they share their stand-ins with, in user space: tools/testing/radix-tree and
 # tools/testing/vma of the laid tree, built in a copy of what they need of it, with
-# the address sanitizer. Needs gcc and liburcu-dev. Prints TAP. The maple tree's take
-# one to three minutes of CPU time.
+# the address sanitizer; and slab-balance, which is ours. Needs gcc and liburcu-dev.
+# Prints TAP. The maple tree's take one to three minutes of CPU time.
 
 . "$(dirname "$0")/../lib.sh"
 
@@ -65,4 +65,7 @@ ok "maple: all tests pass" maple maple_passed
 ok "xarray" run-xarray run radix-tree xarray
 ok "vma runs to its end" run-vma run vma vma
 ok "vma: all tests pass" vma vma_passed
+ok "slab-balance builds" build-balance build slab-balance slab-balance
+ok "slab-balance: what decides about sizes" balance run slab-balance slab-balance
+ok "slab-balance: sizes settle" balance-traces run slab-balance run-traces.sh
 rm -rf "$DIR"
