@@ -84,6 +84,8 @@ ktap_print_header
 need_root
 [ -e "$FEEDBACK" ] || skip_all "sizes do not follow the load in this kernel"
 need_module
+# What others do in the meantime has to have room, for each CPU.
+TRACE_KB=$((SECS > 40 ? 100 * SECS : 4096))
 trace_begin || skip_all "$WHY"
 TMP=$(mktemp -d) || exit 1
 # a pipe that nobody writes to

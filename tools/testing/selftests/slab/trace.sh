@@ -42,7 +42,7 @@ trace_begin() {
 	TRACE=$TRACEFS/instances/slab.$$
 	mkdir "$TRACE" || return
 	echo 0 >"$TRACE/tracing_on"
-	echo 4096 >"$TRACE/buffer_size_kb"
+	echo "${TRACE_KB:-4096}" >"$TRACE/buffer_size_kb"
 	echo 1 >"$TRACE/options/stacktrace"
 	for event in $EVENTS; do
 		WHY="no tracepoint $event"
