@@ -85,6 +85,7 @@ need_root
 [ -e "$FEEDBACK" ] || skip_all "sizes do not follow the load in this kernel"
 need_module
 # What others do in the meantime has to have room, for each CPU.
+# shellcheck disable=SC2034
 TRACE_KB=$((SECS > 40 ? 100 * SECS : 4096))
 trace_begin || skip_all "$WHY"
 TMP=$(mktemp -d) || exit 1

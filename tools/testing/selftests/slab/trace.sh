@@ -32,7 +32,7 @@ EVENTS="workqueue/workqueue_queue_work workqueue/workqueue_execute_start
 	timer/timer_expire_entry timer/hrtimer_expire_entry"
 
 # trace_begin [CPU]: an instance of our own, for what disturbs that CPU, or any. Fails,
-# with WHY, if this kernel cannot tell.
+# with WHY, if this kernel cannot tell. TRACE_KB is how much it remembers for each CPU.
 trace_begin() {
 	local event filter
 
