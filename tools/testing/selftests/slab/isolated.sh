@@ -17,7 +17,7 @@
 # shellcheck source=/dev/null
 . "$DIR/trace.sh"
 
-LIMIT=40
+LIMIT=100
 PRIORITY=50
 IDLE=8			# longer than kfree_rcu() lets objects wait, which is 5 s
 OBJECTS=200		# of each kind, more than fill a sheaf
