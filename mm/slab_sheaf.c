@@ -229,8 +229,14 @@ static void give_spare(struct slub_percpu_sheaves *pcs,
 {
 	if (!sheaf)
 		return;
-	/* What is in it is there before who takes it away can see it. */
-	smp_store_release(&pcs->spare, sheaf);
+	/*
+	 * What is in it is there before who takes it away can see it. Where xchg() is
+	 * made of a lock, a store would not be seen by who holds that.
+	 */
+	if (IS_ENABLED(CONFIG_PARISC) || IS_ENABLED(CONFIG_SPARC32))
+		xchg(&pcs->spare, sheaf);
+	else
+		smp_store_release(&pcs->spare, sheaf);
 }
 
 static void set_main(struct slub_percpu_sheaves *pcs, struct slab_sheaf *sheaf)

@@ -217,7 +217,7 @@ void sheaf_set_capacity(struct kmem_cache *s, unsigned int capacity);
 void sheaf_tune_capacity(struct kmem_cache *s, bool look);
 
 /* What was not needed: mm/slab_sheaf_trim.c */
-extern bool sheaves_missed;
+extern unsigned int sheaves_missed;
 void __sheaves_watch(void);
 void sheaves_trim(struct list_head *sheaves);
 #if IS_ENABLED(CONFIG_KUNIT)

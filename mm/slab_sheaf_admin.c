@@ -389,6 +389,7 @@ void sheaves_shutdown(struct kmem_cache *s)
 {
 	LIST_HEAD(sheaves);
 	unsigned int cpu;
+	int node;
 
 	if (!s->barns)
 		return;
@@ -399,6 +400,9 @@ void sheaves_shutdown(struct kmem_cache *s)
 			sheaves_detach_all(per_cpu_ptr(s->cpu_sheaves, cpu), &sheaves);
 	release_sheaves(&sheaves);
 	flush_barns(s);
+	/* It need not come to sheaves_destroy(), if the user has left objects. */
+	for_each_node(node)
+		sheaf_barn_forget(s, node);
 	mutex_unlock(&visit_mutex);
 }
 

@@ -263,6 +263,9 @@ void sheaf_barn_lower(struct kmem_cache *s, int node, unsigned int used)
 
 	if (is_pinned(s) || !sheaf_follows(s, BALANCE_GROWTH))
 		return;
+	/* It may have been lowered as the capacity changed, or sheaves were off. */
+	if (limit <= BALANCE_MIN_SHEAVES && had)
+		give_grant_back(barn, node, ULONG_MAX);
 	used = balance_limit(used, limit, BALANCE_MIN_SHEAVES);
 	if (used == limit || !change_limit(s, barn, node, limit, used))
 		return;

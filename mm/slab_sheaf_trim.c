@@ -53,10 +53,10 @@ static DECLARE_DELAYED_WORK(round_work, sheaves_round_fn);
  * Somebody has needed objects from slabs since the last round. Before the workqueues
  * are there, it only looks so.
  */
-bool sheaves_missed __read_mostly = true;
+unsigned int sheaves_missed __read_mostly = true;
 
-/* A round is to come, or is at work. */
-static bool watching;
+/* A round is to come, or is at work. Not a bool: some machines cannot xchg() bytes. */
+static unsigned int watching;
 
 /* What was counted before it began says nothing of an interval. */
 static bool first_round;

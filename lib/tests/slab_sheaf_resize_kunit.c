@@ -364,6 +364,22 @@ static void limits_follow_capacity(struct kunit *test)
 	expect_nothing_left(test);
 }
 
+/* What a barn was granted it does not keep when its limit falls for another reason. */
+static void grants_end_with_capacity(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, BALANCE_GROWTH | BALANCE_WORKING_SET);
+	struct node_barn *barn = barn_of(st->cache, st->cpu);
+
+	bursts(test, 20, 20 * st->cap);
+	KUNIT_EXPECT_GT(test, atomic_long_read(&barn->granted), 0);
+	resize(test, 0);
+	resize(test, 60);
+	rounds(ROUNDS);
+	KUNIT_EXPECT_EQ(test, barn->max_full, BALANCE_MIN_SHEAVES);
+	KUNIT_EXPECT_EQ(test, atomic_long_read(&barn->granted), 0);
+	expect_nothing_left(test);
+}
+
 /* Those who wait for the lock of a barn come less often with larger sheaves. */
 static void sheaves_grow_and_shrink(struct kunit *test)
 {
@@ -501,6 +517,7 @@ static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(slow_start),
 	KUNIT_CASE(barn_grows_and_shrinks),
 	KUNIT_CASE(limits_follow_capacity),
+	KUNIT_CASE(grants_end_with_capacity),
 	KUNIT_CASE(sheaves_grow_and_shrink),
 	KUNIT_CASE(what_is_not_used_is_given_back),
 	KUNIT_CASE(what_is_used_stays),
