@@ -229,14 +229,13 @@ static void give_spare(struct slub_percpu_sheaves *pcs,
 {
 	if (!sheaf)
 		return;
-	/*
-	 * What is in it is there before who takes it away can see it. Where xchg() is
-	 * made of a lock, a store would not be seen by who holds that.
-	 */
-	if (IS_ENABLED(CONFIG_PARISC) || IS_ENABLED(CONFIG_SPARC32))
+	if (IS_ENABLED(CONFIG_PARISC) || IS_ENABLED(CONFIG_SPARC32)) {
+		/* There xchg() takes a lock, and who holds it would not see a store. */
 		xchg(&pcs->spare, sheaf);
-	else
+	} else {
+		/* What is in it is there before who takes it away can see it. */
 		smp_store_release(&pcs->spare, sheaf);
+	}
 }
 
 static void set_main(struct slub_percpu_sheaves *pcs, struct slab_sheaf *sheaf)
