@@ -175,33 +175,6 @@ void barn_set_limits(struct node_barn *barn, unsigned int max_full,
 EXPORT_SYMBOL_IF_KUNIT(barn_set_limits);
 
 /**
- * barn_change_limits - change how many sheaves a barn accepts, unless somebody else did
- * @barn: The barn.
- * @from: How many full sheaves it is believed to accept.
- * @max_full: How many full sheaves it shall accept.
- * @max_empty: How many empty sheaves it shall accept.
- *
- * Context: Any.
- * Return: Whether it did accept @from full sheaves.
- */
-bool barn_change_limits(struct node_barn *barn, unsigned int from,
-			unsigned int max_full, unsigned int max_empty)
-{
-	unsigned long flags;
-	bool changes;
-
-	spin_lock_irqsave(&barn->lock, flags);
-	changes = barn->max_full == from;
-	if (changes) {
-		WRITE_ONCE(barn->max_full, max_full);
-		WRITE_ONCE(barn->max_empty, max_empty);
-	}
-	spin_unlock_irqrestore(&barn->lock, flags);
-	return changes;
-}
-EXPORT_SYMBOL_IF_KUNIT(barn_change_limits);
-
-/**
  * barn_get_full - take a full sheaf out of a barn
  * @barn: The barn.
  *

@@ -7,7 +7,6 @@
  * mm/slab_barn.c for what a barn is and what it is not.
  */
 
-#include <linux/atomic.h>
 #include <linux/list.h>
 #include <linux/rcupdate.h>
 #include <linux/spinlock.h>
@@ -70,8 +69,10 @@ struct slab_sheaf {
  * @range_full: Between which numbers @nr_full has been.
  * @range_empty: Between which numbers @nr_empty has been.
  * @contended: How often somebody found @lock taken. For information: not exact.
- * @granted: Bytes that it may have above the least. Not the barn's business, either.
- * @demand: What the barn could not do. Not protected, and not the barn's business.
+ * @granted: Bytes that it may have above the least. Not protected, and not the barn's
+ *	     business.
+ * @payer: The node whose memory that is.
+ * @demand: What the barn could not do. Not the barn's business, either.
  */
 struct node_barn {
 	spinlock_t lock;	/* Protects the rest. Nothing nests inside. */
@@ -85,7 +86,8 @@ struct node_barn {
 	struct barn_range range_full;
 	struct barn_range range_empty;
 	unsigned int contended;
-	atomic_long_t granted;
+	unsigned long granted;
+	int payer;
 	struct barn_demand demand;
 };
 
@@ -93,9 +95,6 @@ void barn_init(struct node_barn *barn, unsigned int max_full,
 	       unsigned int max_empty);
 void barn_set_limits(struct node_barn *barn, unsigned int max_full,
 		     unsigned int max_empty);
-
-bool barn_change_limits(struct node_barn *barn, unsigned int from,
-			unsigned int max_full, unsigned int max_empty);
 
 struct slab_sheaf *barn_get_full(struct node_barn *barn);
 struct slab_sheaf *barn_get_empty(struct node_barn *barn);

@@ -290,7 +290,6 @@ void release_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 static bool barn_refused(struct kmem_cache *s, struct node_barn *barn, int node)
 {
 	return balance_refused(&barn->demand, jiffies) &&
-	       sheaf_follows(s, BALANCE_GROWTH) &&
 	       sheaf_barn_grow(s, barn, node);
 }
 

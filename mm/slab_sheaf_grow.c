@@ -19,12 +19,12 @@
  * of what the cache has asked for, to a sheaf of 4 KB, and to where the objects in the
  * sheaves of all CPUs would be a 512th of the memory.
  *
- * Locks. A limit is changed under the barn's lock, by those who know what it was: two
- * who let a barn grow at the same time let it grow once. The rest is done under
- * slab_mutex.
+ * Locks. The limits of all barns, and what was granted for them, change together, under
+ * limits_lock, from any context. It is taken inside of a CPU's sheaf lock, and barn->lock
+ * inside of it. Two who let a barn grow at the same time let it grow once. The rest is
+ * done under slab_mutex.
  */
 
-#include <linux/atomic.h>
 #include <linux/cpumask.h>
 #include <linux/export.h>
 #include <linux/kernel.h>
@@ -32,6 +32,7 @@
 #include <linux/mmzone.h>
 #include <linux/mutex.h>
 #include <linux/sizes.h>
+#include <linux/spinlock.h>
 #include <kunit/visibility.h>
 
 #define CREATE_TRACE_POINTS
@@ -54,8 +55,11 @@
 /* Mechanisms that are switched on for the machine. */
 unsigned int slab_feedback __read_mostly = BALANCE_ALL;
 
+/* Protects the limits of barns, what they were granted, and the sums of it. */
+static DEFINE_SPINLOCK(limits_lock);
+
 /* In bytes, of the objects that barns may have above what they have in any case. */
-static atomic_long_t granted[MAX_NUMNODES];
+static unsigned long granted[MAX_NUMNODES];
 
 static unsigned long bytes_of_sheaf(const struct kmem_cache *s)
 {
@@ -80,16 +84,6 @@ int sheaf_paying_node(int node)
 static unsigned long bytes_of_node(int node)
 {
 	return min_t(u64, (u64)node_present_pages(node) << PAGE_SHIFT, LONG_MAX);
-}
-
-static bool grant(int node, unsigned long bytes)
-{
-	long most = bytes_of_node(node) >> NODE_SHIFT;
-
-	if (atomic_long_add_return(bytes, &granted[node]) <= most)
-		return true;
-	atomic_long_sub(bytes, &granted[node]);
-	return false;
 }
 
 static unsigned int fixed_limit(int node)
@@ -119,27 +113,62 @@ unsigned int sheaf_barn_limit(struct kmem_cache *s, int node, int wanted)
 						  fixed_limit(node);
 }
 
-static void give_grant_back(struct node_barn *barn, int node,
-			    unsigned long bytes)
+static bool may_grow(const struct kmem_cache *s)
 {
-	unsigned long had = atomic_long_read(&barn->granted);
-
-	bytes = min(bytes, had);
-	atomic_long_sub(bytes, &barn->granted);
-	atomic_long_sub(bytes, &granted[sheaf_paying_node(node)]);
+	return !is_pinned(s) && sheaf_follows(s, BALANCE_GROWTH);
 }
 
-/* Empty sheaves are accepted as many as full ones, unless somebody says otherwise. */
-static bool change_limit(struct kmem_cache *s, struct node_barn *barn, int node,
-			 unsigned int from, unsigned int to)
+static void take_grant(struct node_barn *barn, int payer, unsigned long bytes)
 {
-	int empty = READ_ONCE(s->barn_max_empty);
+	barn->payer = payer;
+	WRITE_ONCE(barn->granted, barn->granted + bytes);
+	WRITE_ONCE(granted[payer], granted[payer] + bytes);
+}
 
-	if (!barn_change_limits(barn, from, to,
-				empty == BARN_LIMIT_AUTO ? to : empty))
-		return false;
-	trace_slab_barn_limit(s->name, node, from, to);
-	return true;
+static void give_grant_back(struct node_barn *barn, unsigned long bytes)
+{
+	bytes = min(bytes, barn->granted);
+	WRITE_ONCE(barn->granted, barn->granted - bytes);
+	WRITE_ONCE(granted[barn->payer], granted[barn->payer] - bytes);
+}
+
+/*
+ * Empty sheaves are accepted as many as full ones, unless somebody says otherwise. What
+ * every barn may have needs no grant.
+ */
+static void set_limit(struct kmem_cache *s, struct node_barn *barn, int node,
+		      unsigned int full)
+{
+	unsigned int from = barn->max_full;
+	unsigned int empty = s->barn_max_empty;
+
+	lockdep_assert_held(&limits_lock);
+	if (s->barn_max_empty == BARN_LIMIT_AUTO)
+		empty = full;
+	if (full <= BALANCE_MIN_SHEAVES)
+		give_grant_back(barn, ULONG_MAX);
+	if (from == full && barn->max_empty == empty)
+		return;
+	barn_set_limits(barn, full, empty);
+	trace_slab_barn_limit(s->name, node, from, full);
+}
+
+/* How many more full sheaves a barn may have now, if @payer can afford it. */
+static unsigned int room_to_grow(struct kmem_cache *s, struct node_barn *barn,
+				 int node, int payer)
+{
+	unsigned long bytes = bytes_of_node(payer), sheaf = bytes_of_sheaf(s);
+	unsigned int limit = READ_ONCE(barn->max_full);
+	unsigned int most;
+
+	most = balance_max_sheaves(bytes, sheaf, fixed_limit(node));
+	most = min(most, 2 * limit ?: 1);
+	if (!may_grow(s) || most <= limit)
+		return 0;
+	most -= limit;
+	if (READ_ONCE(granted[payer]) + most * sheaf > bytes >> NODE_SHIFT)
+		return 0;
+	return most;
 }
 
 /**
@@ -153,33 +182,29 @@ static bool change_limit(struct kmem_cache *s, struct node_barn *barn, int node,
  */
 bool sheaf_barn_grow(struct kmem_cache *s, struct node_barn *barn, int node)
 {
-	unsigned int limit = READ_ONCE(barn->max_full);
+	unsigned int more, limit = READ_ONCE(barn->max_full);
 	int payer = sheaf_paying_node(node);
-	unsigned long bytes;
-	unsigned int most;
+	unsigned long flags;
+	bool grown;
 
-	if (is_pinned(s))
+	/* Those who may not grow, though they would like to, wait for nobody. */
+	if (!room_to_grow(s, barn, node, payer))
 		return false;
 
-	most = balance_max_sheaves(bytes_of_node(payer), bytes_of_sheaf(s),
-				   fixed_limit(node));
-	most = min(most, 2 * limit ?: 1);
-	if (most <= limit)
-		return false;
-
-	bytes = (most - limit) * bytes_of_sheaf(s);
-	if (!grant(payer, bytes))
-		return false;
-	atomic_long_add(bytes, &barn->granted);
+	spin_lock_irqsave(&limits_lock, flags);
+	/* The node may have got memory of its own since the last time. */
+	if (barn->granted)
+		payer = barn->payer;
+	more = room_to_grow(s, barn, node, payer);
 	/* Somebody else may have been faster: then there is room, too. */
-	if (!change_limit(s, barn, node, limit, most))
-		give_grant_back(barn, node, bytes);
-	else
+	if (more && barn->max_full == limit) {
+		take_grant(barn, payer, more * bytes_of_sheaf(s));
+		set_limit(s, barn, node, limit + more);
 		stat(s, BARN_GROW);
-	/* Or somebody has asked for something else. */
-	if (unlikely(is_pinned(s)))
-		change_limit(s, barn, node, most, READ_ONCE(s->barn_max_full));
-	return true;
+	}
+	grown = barn->max_full > limit;
+	spin_unlock_irqrestore(&limits_lock, flags);
+	return grown;
 }
 EXPORT_SYMBOL_IF_KUNIT(sheaf_barn_grow);
 
@@ -192,8 +217,13 @@ EXPORT_SYMBOL_IF_KUNIT(sheaf_barn_grow);
  */
 void sheaf_barn_forget(struct kmem_cache *s, int node)
 {
-	if (s->barns && s->barns[node])
-		give_grant_back(s->barns[node], node, ULONG_MAX);
+	unsigned long flags;
+
+	if (!s->barns || !s->barns[node])
+		return;
+	spin_lock_irqsave(&limits_lock, flags);
+	give_grant_back(s->barns[node], ULONG_MAX);
+	spin_unlock_irqrestore(&limits_lock, flags);
 }
 
 /**
@@ -205,21 +235,21 @@ void sheaf_barn_forget(struct kmem_cache *s, int node)
  */
 void sheaf_set_capacity(struct kmem_cache *s, unsigned int capacity)
 {
-	unsigned int from = s->sheaf_capacity;
-	unsigned int limit;
+	unsigned int limit, from = s->sheaf_capacity;
+	unsigned long flags;
 	int node;
 
+	spin_lock_irqsave(&limits_lock, flags);
 	WRITE_ONCE(s->sheaf_capacity, capacity);
 	for_each_node(node) {
 		struct node_barn *barn = s->barns[node];
 
-		if (!barn || !capacity || !atomic_long_read(&barn->granted))
+		if (!barn || !barn->granted)
 			continue;
-		limit = READ_ONCE(barn->max_full);
-		change_limit(s, barn, node, limit,
-			     max(mult_frac(limit, from, capacity),
-				 BALANCE_MIN_SHEAVES));
+		limit = capacity ? mult_frac(barn->max_full, from, capacity) : 0;
+		set_limit(s, barn, node, max(limit, BALANCE_MIN_SHEAVES));
 	}
+	spin_unlock_irqrestore(&limits_lock, flags);
 }
 
 /**
@@ -233,18 +263,17 @@ void sheaf_set_capacity(struct kmem_cache *s, unsigned int capacity)
  */
 void sheaf_barn_update(struct kmem_cache *s, int node)
 {
-	struct node_barn *barn = s->barns[node];
 	unsigned int full = sheaf_barn_limit(s, node, s->barn_max_full);
-	unsigned int empty = sheaf_barn_limit(s, node, s->barn_max_empty);
+	struct node_barn *barn = s->barns[node];
+	unsigned long flags;
 
-	if (is_pinned(s) || !sheaf_follows(s, BALANCE_GROWTH))
-		give_grant_back(barn, node, ULONG_MAX);
-	else if (atomic_long_read(&barn->granted))
+	spin_lock_irqsave(&limits_lock, flags);
+	if (!may_grow(s))
+		give_grant_back(barn, ULONG_MAX);
+	else if (barn->granted)
 		full = max(full, barn->max_full);
-	if (s->barn_max_empty == BARN_LIMIT_AUTO)
-		empty = full;
-	if (barn->max_full != full || barn->max_empty != empty)
-		barn_set_limits(barn, full, empty);
+	set_limit(s, barn, node, full);
+	spin_unlock_irqrestore(&limits_lock, flags);
 }
 
 /**
@@ -258,23 +287,21 @@ void sheaf_barn_update(struct kmem_cache *s, int node)
 void sheaf_barn_lower(struct kmem_cache *s, int node, unsigned int used)
 {
 	struct node_barn *barn = s->barns[node];
-	unsigned long had = atomic_long_read(&barn->granted);
-	unsigned int limit = READ_ONCE(barn->max_full);
+	unsigned long flags;
+	unsigned int limit;
 
-	if (is_pinned(s) || !sheaf_follows(s, BALANCE_GROWTH))
-		return;
-	/* It may have been lowered as the capacity changed, or sheaves were off. */
-	if (limit <= BALANCE_MIN_SHEAVES && had)
-		give_grant_back(barn, node, ULONG_MAX);
+	spin_lock_irqsave(&limits_lock, flags);
+	limit = barn->max_full;
 	used = balance_limit(used, limit, BALANCE_MIN_SHEAVES);
-	if (used == limit || !change_limit(s, barn, node, limit, used))
-		return;
-	stat(s, BARN_SHRINK);
-	if (used == BALANCE_MIN_SHEAVES)
-		had = 0;
-	give_grant_back(barn, node,
-			had ? mult_frac(had, limit - used, limit) : ULONG_MAX);
+	if (may_grow(s) && used < limit) {
+		stat(s, BARN_SHRINK);
+		give_grant_back(barn, mult_frac(barn->granted, limit - used,
+						limit));
+		set_limit(s, barn, node, used);
+	}
+	spin_unlock_irqrestore(&limits_lock, flags);
 }
+EXPORT_SYMBOL_IF_KUNIT(sheaf_barn_lower);
 
 /* The sheaves of all CPUs together may have grown by a 512th of the memory. */
 static unsigned int max_capacity(const struct kmem_cache *s)

@@ -96,7 +96,7 @@ static bool trim_barn(struct kmem_cache *s, int node,
 		quiet_rounds = 0;
 	sheaf_barn_lower(s, node, barn_take_unneeded(barn, sheaves, sheaves));
 	return READ_ONCE(barn->nr_full) || READ_ONCE(barn->nr_empty) ||
-	       atomic_long_read(&barn->granted);
+	       READ_ONCE(barn->granted);
 }
 
 /* What the sheaves of a CPU look like. A look at what may not be a sheaf any more. */

@@ -417,20 +417,6 @@ static void barn_usable_after_take_all(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, barn_get_empty(barn), sheaf(test, 7));
 }
 
-/* For who believes that the limit is what it was. */
-static void barn_limits_changed(struct kunit *test)
-{
-	struct node_barn *barn = the_barn(test);
-
-	barn_init(barn, 3, 5);
-	KUNIT_EXPECT_FALSE(test, barn_change_limits(barn, 2, 4, 4));
-	KUNIT_EXPECT_EQ(test, barn->max_full, 3);
-	KUNIT_EXPECT_EQ(test, barn->max_empty, 5);
-	KUNIT_EXPECT_TRUE(test, barn_change_limits(barn, 3, 6, 7));
-	KUNIT_EXPECT_EQ(test, barn->max_full, 6);
-	KUNIT_EXPECT_EQ(test, barn->max_empty, 7);
-}
-
 /* As many as there are, and no empty ones. */
 static void barn_take_oldest_sheaves(struct kunit *test)
 {
@@ -945,7 +931,6 @@ static struct kunit_case barn_cases[] = {
 	KUNIT_CASE(barn_take_all_sheaves),
 	KUNIT_CASE(barn_take_all_of_none),
 	KUNIT_CASE(barn_usable_after_take_all),
-	KUNIT_CASE(barn_limits_changed),
 	KUNIT_CASE(barn_take_oldest_sheaves),
 	KUNIT_CASE(barn_take_unneeded_sheaves),
 	KUNIT_CASE(barn_leaves_sheaves_alone),

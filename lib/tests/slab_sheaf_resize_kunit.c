@@ -324,6 +324,17 @@ static unsigned long bursts(struct kunit *test, unsigned int times, unsigned lon
 	return count(st->cache, SHEAF_REFILL) - before;
 }
 
+/* Rounds give back all that it has, and was granted. */
+static void expect_barn_falls(struct kunit *test, struct node_barn *barn)
+{
+	rounds(ROUNDS);
+	KUNIT_EXPECT_EQ(test, barn->max_full, BALANCE_MIN_SHEAVES);
+	KUNIT_EXPECT_EQ(test, barn->nr_full, 0);
+	KUNIT_EXPECT_EQ(test, barn->nr_empty, 0);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(barn->granted), 0);
+	expect_nothing_left(test);
+}
+
 static void barn_grows_and_shrinks(struct kunit *test)
 {
 	struct slab_test *st = with_feedback(test, BALANCE_GROWTH | BALANCE_WORKING_SET);
@@ -337,14 +348,9 @@ static void barn_grows_and_shrinks(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bursts(test, 5, n), 0);
 	if (IS_ENABLED(CONFIG_SLUB_STATS))
 		KUNIT_EXPECT_GT(test, count(st->cache, BARN_GROW), 0);
-	KUNIT_EXPECT_GT(test, atomic_long_read(&barn->granted), 0);
+	KUNIT_EXPECT_GT(test, READ_ONCE(barn->granted), 0);
 
-	rounds(ROUNDS);
-	KUNIT_EXPECT_EQ(test, barn->max_full, BALANCE_MIN_SHEAVES);
-	KUNIT_EXPECT_EQ(test, barn->nr_full, 0);
-	KUNIT_EXPECT_EQ(test, barn->nr_empty, 0);
-	KUNIT_EXPECT_EQ(test, atomic_long_read(&barn->granted), 0);
-	expect_nothing_left(test);
+	expect_barn_falls(test, barn);
 }
 
 /* What a barn may hold is the same with larger sheaves. */
@@ -371,12 +377,39 @@ static void grants_end_with_capacity(struct kunit *test)
 	struct node_barn *barn = barn_of(st->cache, st->cpu);
 
 	bursts(test, 20, 20 * st->cap);
-	KUNIT_EXPECT_GT(test, atomic_long_read(&barn->granted), 0);
+	KUNIT_EXPECT_GT(test, READ_ONCE(barn->granted), 0);
 	resize(test, 0);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(barn->granted), 0);
 	resize(test, 60);
-	rounds(ROUNDS);
+	expect_barn_falls(test, barn);
+}
+
+/* It gives it back with the limit, in part, and all of it to who decides by hand. */
+static void grants_follow_limit(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);
+	struct node_barn *barn = barn_of(st->cache, st->cpu);
+	int node = cpu_to_node(st->cpu);
+	unsigned long had;
+
+	while (barn->max_full < 16 && sheaf_barn_grow(st->cache, barn, node))
+		;
+	KUNIT_ASSERT_EQ(test, barn->max_full, 16);
+	had = READ_ONCE(barn->granted);
+	KUNIT_EXPECT_EQ(test, had, (16UL - BALANCE_MIN_SHEAVES) *
+				   st->cache->size * sheaf_capacity(st->cache));
+	sheaf_barn_lower(st->cache, node, 4);
+	KUNIT_EXPECT_EQ(test, barn->max_full, 4);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(barn->granted), had / 4);
+
+	KUNIT_EXPECT_EQ(test, sheaves_set_barns(st->cache, 16, BARN_LIMIT_AUTO), 0);
+	KUNIT_EXPECT_EQ(test, READ_ONCE(barn->granted), 0);
+	KUNIT_EXPECT_EQ(test, barn->max_empty, 16);
+	KUNIT_EXPECT_FALSE(test, sheaf_barn_grow(st->cache, barn, node));
+	sheaf_barn_lower(st->cache, node, 4);
+	KUNIT_EXPECT_EQ(test, barn->max_full, 16);
+	KUNIT_EXPECT_EQ(test, sheaves_set_barns(st->cache, BARN_LIMIT_AUTO, BARN_LIMIT_AUTO), 0);
 	KUNIT_EXPECT_EQ(test, barn->max_full, BALANCE_MIN_SHEAVES);
-	KUNIT_EXPECT_EQ(test, atomic_long_read(&barn->granted), 0);
 	expect_nothing_left(test);
 }
 
@@ -518,6 +551,7 @@ static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(barn_grows_and_shrinks),
 	KUNIT_CASE(limits_follow_capacity),
 	KUNIT_CASE(grants_end_with_capacity),
+	KUNIT_CASE(grants_follow_limit),
 	KUNIT_CASE(sheaves_grow_and_shrink),
 	KUNIT_CASE(what_is_not_used_is_given_back),
 	KUNIT_CASE(what_is_used_stays),

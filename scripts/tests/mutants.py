@@ -302,10 +302,13 @@ def todo(mutants, tree, results, which):
 
 
 def record(m, tree, results, log):
-    result = judge(log, tree, m.head["tests"])
-    result["key"] = m.key(tree)
+    store(results, str(m.number), judge(log, tree, m.head["tests"]), m.key(tree))
+
+
+def store(results, name, result, key):
+    result["key"] = key
     os.makedirs(results, exist_ok=True)
-    path = os.path.join(results, f"{m.number}.json")
+    path = os.path.join(results, f"{name}.json")
     with open(path + ".new", "w", encoding="utf-8") as f:
         json.dump(result, f, indent=1)
     os.rename(path + ".new", path)
@@ -369,11 +372,7 @@ def judge_selftests(out, log):
 
 
 def record_selftests(m, tree, results, out, log):
-    result = judge_selftests(out, log)
-    result["key"] = m.key(tree, True)
-    with open(os.path.join(results, f"selftests-{m.number}.json"), "w", encoding="utf-8") as f:
-        json.dump(result, f, indent=1)
-    print(summary(result))
+    store(results, f"selftests-{m.number}", judge_selftests(out, log), m.key(tree, True))
 
 
 def report_selftests(mutants, tree, results):
