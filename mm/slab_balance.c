@@ -19,7 +19,8 @@
  * sheaves, and lacks them, within the same second: had it kept the ones, it would have
  * had the others. A barn that only refuses, as a cache is being emptied, or that only
  * lacks, while one is being filled, would not gain by being larger. Some of each
- * double it, at once (balance_refused()): a burst is over before any timer is.
+ * double it, at once (balance_refused()): a burst is over before any timer is. The next
+ * time in the same second it takes fewer.
  * What the barn's lock makes others wait for is another matter, larger barns
  * do not help: larger sheaves pass the lock less often (balance_capacity()).
  *
@@ -51,6 +52,7 @@
 #define OFTEN_JIFFIES	(HZ / 5)
 #define SELDOM_JIFFIES	(2 * HZ)
 #define OFTEN		5
+#define OFTEN_KEPT	3
 #define SELDOM_INVERSE	2
 
 /* A barn may have this part of the memory of its node, 1/512. */
@@ -86,7 +88,8 @@ EXPORT_SYMBOL_IF_KUNIT(balance_lacked);
  * @now: jiffies.
  *
  * Context: Any.
- * Return: Whether the barn should accept twice as many from now on.
+ * Return: Whether the barn should accept twice as many from now on. If that is not enough,
+ *	   either, it takes fewer events in the same second.
  */
 bool balance_refused(struct barn_demand *demand, unsigned long now)
 {
@@ -98,8 +101,8 @@ bool balance_refused(struct barn_demand *demand, unsigned long now)
 		WRITE_ONCE(demand->refused, refused);
 		return false;
 	}
-	WRITE_ONCE(demand->lacked, 0);
-	WRITE_ONCE(demand->refused, 0);
+	WRITE_ONCE(demand->lacked, OFTEN_KEPT);
+	WRITE_ONCE(demand->refused, OFTEN_KEPT);
 	return true;
 }
 EXPORT_SYMBOL_IF_KUNIT(balance_refused);

@@ -199,10 +199,7 @@ USER_SPACE='(virtme-ng-init|[[:alnum:]_.-]+\[[0-9]+\]): '
 
 # Plain 6.12 has a warning of its own when the time of the fair server is set, as
 # isolated.sh does: "dl_rq->running_bw > old". No other one has this function in its stack.
-# And its profiling of allocations does not know of pages from before page_ext (mm_core_init()
-# makes that last), so alloc_tag_sub_check() warns of one that is freed. There are slabs of the
-# first caches among them; not that anybody has seen plain 6.12 free one.
-KNOWN='sched_fair_server_write|alloc_tag[.]h:[0-9]+ __free_pages[+]'
+KNOWN='sched_fair_server_write'
 
 # The log with the lines of known warnings left empty: numbers of lines stay. The same for
 # the stack of who runs out of memory at somebody's request (order=-1: SysRq-f).

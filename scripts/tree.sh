@@ -171,7 +171,7 @@ set_identity() {
 
 # Every file at a kernel path is introduced by exactly one commit.
 check_series() {
-	local listed present dup missing extra
+	local listed present ignored dup missing extra
 
 	[ -f "$PATCHES/series" ] || die "patches/series is missing"
 	listed=$(series | awk '{ for (i = 2; i <= NF; i++) print $i }' | sort)
@@ -184,6 +184,11 @@ check_series() {
 		fi ;;
 		esac
 	done | sort)
+	# what was built there is no part of the series
+	if [ -e "$SERIES_ROOT/.git" ]; then
+		ignored=$(git -C "$SERIES_ROOT" check-ignore --stdin <<<"$present" || :)
+		present=$(comm -23 <(echo "$present") <(sort <<<"$ignored"))
+	fi
 	dup=$(uniq -d <<<"$listed" | head -n 1)
 	[ -z "$dup" ] || die "patches/series lists $dup twice"
 	missing=$(comm -13 <(echo "$listed") <(echo "$present") | head -n 1)

@@ -46,12 +46,19 @@ static void growth_needs_both(struct kunit *test)
 	lack(&d, 100, 1000);
 	KUNIT_EXPECT_EQ(test, refuse(&d, 4, 1000), 0);
 	KUNIT_EXPECT_EQ(test, refuse(&d, 1, 1000), 1);
-	/* It begins anew. */
+	/* The next time it takes fewer, of both. */
 	KUNIT_EXPECT_EQ(test, refuse(&d, 100, 1000), 0);
-	lack(&d, 4, 1000);
+	lack(&d, 1, 1000);
 	KUNIT_EXPECT_EQ(test, refuse(&d, 1, 1000), 0);
 	lack(&d, 1, 1000);
 	KUNIT_EXPECT_EQ(test, refuse(&d, 1, 1000), 1);
+	lack(&d, 100, 1000);
+	KUNIT_EXPECT_EQ(test, refuse(&d, 1, 1000), 0);
+	KUNIT_EXPECT_EQ(test, refuse(&d, 1, 1000), 1);
+	/* Not in the next second. */
+	lack(&d, 100, 1000 + HZ);
+	KUNIT_EXPECT_EQ(test, refuse(&d, 4, 1000 + HZ), 0);
+	KUNIT_EXPECT_EQ(test, refuse(&d, 1, 1000 + HZ), 1);
 }
 
 /* Five in a second, not five since the machine was booted. */

@@ -220,9 +220,19 @@ def asked(tree, tests):
 
 
 # As in guest.sh: plain 6.12 does that.
-KNOWN_SPLAT = re.compile(r"alloc_tag\.h:\d+ __free_pages|deadline\.c:\d+ task_non_contending")
+KNOWN_SPLAT = re.compile(r"deadline\.c:\d+ task_non_contending")
+SPLAT = re.compile(r"(WARNING: .*|BUG: .*|BUG .*|Oops: .*|Kernel panic - not syncing: .*)")
 STAMP = re.compile(r"^\[ *\d+\.\d+\] ?")
 RESULT = re.compile(r"^( *)(not )?ok \d+ ([^#\n]*?)(?: # (SKIP)?.*)?$")
+
+
+def first_splat(lines):
+    """What the kernel complained of first, in a line of its log, or None."""
+    for line in lines:
+        splat = SPLAT.match(STAMP.sub("", line.rstrip()))
+        if splat and STAMP.match(line) and not KNOWN_SPLAT.search(splat[1]):
+            return splat[1].strip()[:110]
+    return None
 
 
 def judge(log, tree, tests):
@@ -239,9 +249,6 @@ def judge(log, tree, tests):
             continue
         found = RESULT.fullmatch(line)
         if not found:
-            splat = re.match(r"(WARNING: .*|BUG: .*|Oops: .*|Kernel panic - not syncing: .*)", line)
-            if splat and not result["splat"] and not KNOWN_SPLAT.search(splat[1]):
-                result["splat"] = splat[1][:110]
             continue
         depth, name = len(found[1]), found[3]
         if depth >= 8:
@@ -259,6 +266,7 @@ def judge(log, tree, tests):
         elif not depth and name in todo:
             ended += 1
             here = None
+    result["splat"] = first_splat(text.split("\n"))
     if ended < len(todo):
         if here:
             left = [n for n in todo[here] if n not in done]
@@ -363,11 +371,7 @@ def judge_selftests(out, log):
     if panic or here:
         result["died"] = here or "no test"
         result["how"] = panic[1].strip() if panic else "no end within the time"
-    for line in text.split("\n"):
-        splat = re.match(r"(WARNING: .*|BUG: .*|BUG .*|Oops: .*)", STAMP.sub("", line))
-        if splat and not result["splat"] and STAMP.match(line) and \
-           not KNOWN_SPLAT.search(splat[1]):
-            result["splat"] = splat[1].strip()[:110]
+    result["splat"] = first_splat(text.split("\n"))
     return result
 
 

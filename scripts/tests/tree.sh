@@ -89,6 +89,12 @@ fake_repo
 echo x >"$REPO/mm/stray.c"
 refused "tree: a file in no commit" 'mm/stray.c is in no line of patches/series' lay
 fake_repo
+built_there() {
+	git -C "$REPO" init -q && echo '*.built' >"$REPO/.gitignore" &&
+	echo x >"$REPO/mm/barn.built" && lay && [ ! -e "$LINUX/mm/barn.built" ]
+}
+ok "tree: what git ignores is not in the way" built_there
+fake_repo
 rm "$REPO/mm/slab_barn.c"
 refused "tree: a listed file that is missing" 'lists mm/slab_barn.c, which does not exist' lay
 fake_repo
