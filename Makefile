@@ -10,7 +10,7 @@ S := scripts
 CONFIG ?= guest
 export SHEAVES_T0 := $(shell date +%s)
 export KERNEL_SRC CPUS TOPOLOGY APPEND FORCE JOBS AM_TO
-export ROUNDS BENCH PEER OURS RESULTS STRESS_SECS KEEP
+export ROUNDS BENCH PEER FIXED OURS RESULTS STRESS_SECS KEEP
 export SUITES STEPS SHARE_CCACHE MUTANTS
 
 help: ## this list
@@ -57,7 +57,7 @@ mutants: checkdeps keep ## a kernel with mutants: that every KUnit test can fail
 demo-tune: demodeps kernel ## in a guest, sizes follow a burst from node to node, drawn to build/demo-tune.svg
 	@$(S)/tune.sh
 
-bench: benchdeps tree ## measure against plain 6.12; PEER=7.2 against mainline too (ROUNDS=, BENCH=groups)
+bench: benchdeps tree ## measure against plain 6.12; PEER=7.2 against mainline too, FIXED=1 itself with fixed sizes (ROUNDS=, BENCH=groups)
 	@$(S)/bench.sh
 
 bench-native: benchdeps tree ## the same in real time: the allocators' objects in user space (PEER=, ROUNDS=, BENCH=)

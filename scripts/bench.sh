@@ -19,6 +19,8 @@
 #                  how many objects come from slabs where half the CPUs allocate from mempools,
 #                  or submit to queues of ublk, and the others free
 #   PEER=VERSION   a third kernel
+#   FIXED=1        one more: the series' kernel with slab_sheaf.feedback=none, so that sizes
+#                  do not follow the load
 #   OURS=COMMIT    of build/linux, instead of the whole series
 #   RESULTS=DIR    where to write: bench/, with BENCH= or KERNEL_SRC= build/bench/results
 #
@@ -54,6 +56,7 @@ declare -A OBJECTS=([icount]=50000 [multi]=10000)
 HERE=$SCRIPTS/bench
 ROUNDS=${ROUNDS:-3}
 PEER=${PEER:-}
+FIXED=${FIXED:-}
 OURS=${OURS:-refs/sheaves/laid}
 GUEST_PID='' NEW='' CHOSEN=''
 
@@ -175,6 +178,7 @@ what() {
 	base) echo "what the series is for, $(tgit rev-parse --short base)" ;;
 	ours) echo "with the series, $(tgit log -1 --abbrev=12 --format='%h ("%s")' "$OURS")" ;;
 	peer) echo "mainline's sheaves, ${PACKAGE%_all.deb}" ;;
+	fixed) echo "the same as ours, with slab_sheaf.feedback=none" ;;
 	esac
 }
 
@@ -207,7 +211,7 @@ selftest() {
 # --- guests --------------------------------------------------------------
 
 guest_command() {
-	local kernel=$1 config=$2 mode=$3 groups=$4 obj=$OUT/bench/$1/obj/$2 suite
+	local config=$2 mode=$3 groups=$4 obj=$OUT/bench/$1/obj/$2 suite
 
 	suite="bash $HERE/guest.sh $obj/$MODULE $groups"
 	case $groups in
@@ -245,8 +249,12 @@ machine() {
 run() {
 	local round=$1 kernel=$2 config=$3 machine=$4 mode=$5 groups=$6
 	local first=() name=bench-$round-$machine-$kernel raw part inner=$INNER t0=$SECONDS next=30
-	local try=${7:-1} rc=0
+	local try=${7:-1} rc=0 dir=$kernel
 
+	if [ "$kernel" = fixed ]; then
+		dir=ours
+		local -x APPEND="${APPEND:-} slab_sheaf.feedback=none"
+	fi
 	part=$groups
 	case $groups in
 	ublk | queues) inner=$INNER_UBLK ;;
@@ -260,8 +268,8 @@ run() {
 	[ "$mode" = icount ] || first=("$HERE/urgent.sh")
 	[ "$try" -gt 1 ] || step "round $((round + 1))/$ROUNDS: $kernel on $machine, ${groups//,/ }"
 	machine "$machine"
-	env "${GUEST[@]}" "${first[@]}" "$SCRIPTS/guest.sh" -n "$name" -t 3600 -d "$OUT/bench/$kernel" -a "$mode" \
-		"$config" "$(guest_command "$kernel" "$config" "$mode" "$groups")" >"$raw" </dev/null &
+	env "${GUEST[@]}" "${first[@]}" "$SCRIPTS/guest.sh" -n "$name" -t 3600 -d "$OUT/bench/$dir" -a "$mode" \
+		"$config" "$(guest_command "$dir" "$config" "$mode" "$groups")" >"$raw" </dev/null &
 	GUEST_PID=$!
 	while kill -0 $GUEST_PID 2>/dev/null; do
 		sleep 0.5
@@ -297,7 +305,7 @@ metadata() {
 	local k
 
 	meta date "$(date -u +%F)"
-	meta command "make bench${PEER:+ PEER=$PEER} ROUNDS=$ROUNDS${BENCH:+ BENCH=$CHOSEN}${KERNEL_SRC:+ KERNEL_SRC=...}"
+	meta command "make bench${PEER:+ PEER=$PEER}${FIXED:+ FIXED=1} ROUNDS=$ROUNDS${BENCH:+ BENCH=$CHOSEN}${KERNEL_SRC:+ KERNEL_SRC=...}"
 	meta guests "$ROUNDS"
 	meta rounds_per_guest $INNER
 	meta ublk_rounds_per_guest $INNER_UBLK
@@ -339,6 +347,7 @@ MODULE=lib/tests/slab_bench_kunit.ko
 [[ "$ROUNDS" =~ ^[1-9][0-9]?$ ]] || die "ROUNDS=$ROUNDS is not a number from 1 to 99"
 [ -z "$PEER" ] || [[ "$PEER" =~ ^[0-9]+\.[0-9]+$ ]] || die "PEER=$PEER is not a kernel version such as 7.2"
 [ ! -e "$TREE/.git" ] || is_commit "$OURS" || die "OURS=$OURS is no commit of $(rel "$TREE")"
+[[ "$FIXED" =~ ^1?$ ]] || die "FIXED=$FIXED is not 1"
 [ -z "${RESULTS:-}" ] || [ ! -e "$RESULTS" ] || [ -d "$RESULTS" ] || die "RESULTS=$RESULTS is not a directory"
 if [ -n "${BENCH:-}" ]; then
 	chosen_groups
@@ -351,8 +360,10 @@ if [ -z "${RESULTS:-}" ]; then
 	RESULTS=$ROOT/bench
 	[ -z "${BENCH:-}$KERNEL_SRC" ] || RESULTS=$OUT/bench/results
 fi
-KERNELS=(base ours)
-[ -z "$PEER" ] || KERNELS+=(peer)
+BUILT=(base ours)
+[ -z "$PEER" ] || BUILT+=(peer)
+KERNELS=("${BUILT[@]}")
+[ -z "$FIXED" ] || KERNELS+=(fixed)
 declare -A VERSION
 
 [ -n "$CHOSEN" ] || chosen_groups
@@ -360,19 +371,20 @@ mapfile -t JOBLIST < <(jobs_of)
 mapfile -t CONFIGS < <(printf '%s\n' "${JOBLIST[@]}" | cut -d' ' -f1 | sort -u)
 
 lock bench
-for kernel in "${KERNELS[@]}"; do
+for kernel in "${BUILT[@]}"; do
 	lay "$kernel"
 done
+VERSION[fixed]=${VERSION[ours]}
 PACKAGE=$(cat "$OUT/bench/peer/package" 2>/dev/null || :)
 
 rm -rf "$OUT"/bench/new.??????
 NEW=$(mktemp -d "$OUT/bench/new.XXXXXX")
 mkdir "$NEW/raw" "$NEW/configs"
 LOAD=$(load)
-STEP=0 STEPS=$((${#CONFIGS[@]} * ${#KERNELS[@]} + ROUNDS * ${#JOBLIST[@]} * ${#KERNELS[@]}))
+STEP=0 STEPS=$((${#CONFIGS[@]} * ${#BUILT[@]} + ROUNDS * ${#JOBLIST[@]} * ${#KERNELS[@]}))
 
 for config in "${CONFIGS[@]}"; do
-	for kernel in "${KERNELS[@]}"; do
+	for kernel in "${BUILT[@]}"; do
 		build "$kernel" "$config"
 	done
 done

@@ -105,6 +105,8 @@ comma() { local IFS=, && echo "$*"; }
 # --- counting ------------------------------------------------------------
 
 COUNTERS="alloc_fastpath alloc_slowpath free_fastpath free_slowpath sheaf_refill sheaf_flush"
+# Why: not part of the figures.
+REASONS="barn_get barn_get_fail barn_put barn_put_fail barn_grow barn_shrink sheaf_trim"
 declare -A BEFORE DELTA
 
 # caches: those of bios, once each: merged ones have symbolic links to one directory.
@@ -126,7 +128,7 @@ snapshot() {
 	local cache name
 
 	for cache in "${CACHES[@]}"; do
-		for name in $COUNTERS; do
+		for name in $COUNTERS $REASONS; do
 			counter "$cache" "$name"
 			DELTA[$cache/$name]=$((VALUE - ${BEFORE[$cache/$name]:-0}))
 			BEFORE[$cache/$name]=$VALUE
@@ -172,6 +174,15 @@ json() {
 		"$1" "$2" "$BIOS" $((($3 * 1000000 + BIOS / 2) / BIOS))
 }
 
+reasons() {
+	local name said=
+
+	for name in $REASONS; do
+		said+=" $name ${DELTA[$BUSIEST/$name]}"
+	done
+	echo "queues.sh:$said"
+}
+
 # measure ROUND WHEN
 measure() {
 	snapshot
@@ -179,6 +190,7 @@ measure() {
 	judge
 	json "bios$2, from slabs" "$1" "$FROM"
 	json "bios$2, to slabs" "$1" "$TO"
+	reasons
 }
 
 # Nobody but fio shall know of the bios.

@@ -6,7 +6,7 @@
 
 . "$(dirname "$0")/lib.sh"
 
-unset MUTANTS BENCH ROUNDS PEER OURS RESULTS STRESS_SECS COMMITS CONFIG AM_TO SUITES STEPS JOBS MAKEFLAGS MAKELEVEL GIVEN
+unset MUTANTS BENCH ROUNDS PEER FIXED OURS RESULTS STRESS_SECS COMMITS CONFIG AM_TO SUITES STEPS JOBS MAKEFLAGS MAKELEVEL GIVEN
 fake_repo
 unset KERNEL_SRC
 cp "$SELF/Makefile" "$REPO/"
@@ -49,6 +49,7 @@ all_wrong() {
 	wrong "a group" 'BENCH: no group .foo., choose among one_thread' bench BENCH=bulk,foo
 	wrong "no group at all" 'BENCH=, names no group' bench BENCH=,
 	wrong "a group of bench-native" 'BENCH: no group .remote., choose among .*pairs' bench-native BENCH=remote
+	wrong "fixed sizes" 'FIXED=2 is not 1' bench FIXED=2
 	wrong "a peer" 'PEER=seven is not a kernel version' bench PEER=seven
 	wrong "a file for the results" 'RESULTS=.*Makefile is not a directory' bench RESULTS="$REPO/Makefile"
 	wrong "commits that cannot be any" 'COMMITS: .--all. does not name a commit' bisect COMMITS=--all

@@ -7,7 +7,7 @@
 
 . "$(dirname "$0")/lib.sh"
 
-unset BENCH ROUNDS PEER OURS RESULTS SLAB_BENCH
+unset BENCH ROUNDS PEER FIXED OURS RESULTS SLAB_BENCH
 COLLECT=$SELF/scripts/bench/collect.py
 REPORT=$SELF/scripts/bench/report.py
 collect() { python3 -B "$COLLECT" "$@"; }
@@ -262,6 +262,20 @@ files() {
 		[ "$(cd "$DIR/results/configs" && echo *)" = 'bench.base bench.ours bench.peer' ]
 }
 ok "bench: writes all of it" files
+fixed() {
+	: >"$CALLS"
+	ROUNDS=1 FIXED=1 BENCH=bulk RESULTS=$DIR/fixed bench
+}
+ok "bench: with sizes that do not follow the load" fixed
+keep_output
+ok "bench: that is a column of its own" shown '| ours/base | ours/fixed | spread |'
+of_ours() {
+	cat "$CALLS"
+	[ "$(grep -c '^kernel' "$CALLS")" -eq 2 ] &&
+		[ "$(grep 'slab_sheaf.feedback=none' "$CALLS" | grep -o 'bench-0-1cpu-[a-z]* .*-d [a-z]*')" = \
+			"$(grep -o 'bench-0-1cpu-fixed .*-d ours' "$CALLS")" ]
+}
+ok "bench: and our kernel, told so" of_ours
 RESULT=$DIR/results/results.json
 ok "bench: knows the peer" value 'data["kernels"]["peer"]["what"]' \
 	"mainline's sheaves, linux-source-7.2_7.2.13-1"
