@@ -19,8 +19,8 @@
  * sheaves, and lacks them, within the same second: had it kept the ones, it would have
  * had the others. A barn that only refuses, as a cache is being emptied, or that only
  * lacks, while one is being filled, would not gain by being larger. Some of each
- * double it, at once (balance_refused()): a burst is over before any timer is. The next
- * time in the same second it takes fewer.
+ * double it, at once (balance_refused()): a burst is over before any timer is. If a barn
+ * lacked more than some, in the same second it takes fewer refusals the next time.
  * What the barn's lock makes others wait for is another matter, larger barns
  * do not help: larger sheaves pass the lock less often (balance_capacity()).
  *
@@ -89,19 +89,21 @@ EXPORT_SYMBOL_IF_KUNIT(balance_lacked);
  *
  * Context: Any.
  * Return: Whether the barn should accept twice as many from now on. If that is not enough,
- *	   either, it takes fewer events in the same second.
+ *	   either, it takes fewer refusals in the same second, as long as there were lacks that
+ *	   are not accounted for.
  */
 bool balance_refused(struct barn_demand *demand, unsigned long now)
 {
-	unsigned int refused;
+	unsigned int lacked, refused;
 
 	open_window(demand, now);
+	lacked = READ_ONCE(demand->lacked);
 	refused = READ_ONCE(demand->refused) + 1;
-	if (refused < OFTEN || READ_ONCE(demand->lacked) < OFTEN) {
+	if (refused < OFTEN || lacked < OFTEN) {
 		WRITE_ONCE(demand->refused, refused);
 		return false;
 	}
-	WRITE_ONCE(demand->lacked, OFTEN_KEPT);
+	WRITE_ONCE(demand->lacked, lacked - OFTEN);
 	WRITE_ONCE(demand->refused, OFTEN_KEPT);
 	return true;
 }

@@ -52,6 +52,7 @@
 #include <linux/tick.h>
 #include <linux/topology.h>
 #include <linux/vmalloc.h>
+#include <linux/vmstat.h>
 
 static char *groups = "all";
 module_param(groups, charp, 0444);
@@ -137,6 +138,13 @@ static void read_counters(struct bench *b, u64 *values)
 		values[i] = read_number(b, counter_names[i]);
 }
 
+/* What all slab caches have, after a round. */
+static unsigned long slab_kb(void)
+{
+	return (global_node_page_state_pages(NR_SLAB_RECLAIMABLE_B) +
+		global_node_page_state_pages(NR_SLAB_UNRECLAIMABLE_B)) << (PAGE_SHIFT - 10);
+}
+
 static void report(struct bench *b, unsigned int round)
 {
 	u64 after[ARRAY_SIZE(counter_names)];
@@ -147,8 +155,12 @@ static void report(struct bench *b, unsigned int round)
 
 	read_counters(b, after);
 	len = scnprintf(line, sizeof(line),
-			"{\"group\":\"%s\",\"case\":\"%s\",\"round\":%u,\"objects\":%llu,\"ns\":%llu,\"counters\":{",
+			"{\"group\":\"%s\",\"case\":\"%s\",\"round\":%u,\"objects\":%llu,\"ns\":%llu,",
 			b->group, b->name, round, b->nr, b->ns);
+	len += scnprintf(line + len, sizeof(line) - len,
+			 "\"slab_kb\":%lu,\"in_sheaves\":%llu,\"partial\":%llu,\"counters\":{",
+			 slab_kb(), read_number(b, "sheaf_objects"),
+			 read_number(b, "partial"));
 	for (i = 0; i < ARRAY_SIZE(counter_names); i++) {
 		if (after[i] == b->before[i])
 			continue;

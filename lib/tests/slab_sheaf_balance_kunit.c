@@ -40,22 +40,24 @@ static unsigned int refuse(struct barn_demand *d, unsigned int n, unsigned long 
 static void growth_needs_both(struct kunit *test)
 {
 	struct barn_demand d = { .since = 1000 };
+	unsigned int i;
 
 	KUNIT_EXPECT_EQ(test, refuse(&d, 100, 1000), 0);
 	d = (struct barn_demand){ .since = 1000 };
 	lack(&d, 100, 1000);
 	KUNIT_EXPECT_EQ(test, refuse(&d, 4, 1000), 0);
 	KUNIT_EXPECT_EQ(test, refuse(&d, 1, 1000), 1);
-	/* The next time it takes fewer, of both. */
+	/* The next time it takes fewer, as often as it lacked five. */
+	for (i = 0; i < 19; i++) {
+		KUNIT_EXPECT_EQ(test, refuse(&d, 1, 1000), 0);
+		KUNIT_EXPECT_EQ(test, refuse(&d, 1, 1000), 1);
+	}
 	KUNIT_EXPECT_EQ(test, refuse(&d, 100, 1000), 0);
-	lack(&d, 1, 1000);
+	lack(&d, 4, 1000);
 	KUNIT_EXPECT_EQ(test, refuse(&d, 1, 1000), 0);
 	lack(&d, 1, 1000);
 	KUNIT_EXPECT_EQ(test, refuse(&d, 1, 1000), 1);
-	lack(&d, 100, 1000);
-	KUNIT_EXPECT_EQ(test, refuse(&d, 1, 1000), 0);
-	KUNIT_EXPECT_EQ(test, refuse(&d, 1, 1000), 1);
-	/* Not in the next second. */
+	/* All of it anew in the next second. */
 	lack(&d, 100, 1000 + HZ);
 	KUNIT_EXPECT_EQ(test, refuse(&d, 4, 1000 + HZ), 0);
 	KUNIT_EXPECT_EQ(test, refuse(&d, 1, 1000 + HZ), 1);

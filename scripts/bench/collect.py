@@ -26,6 +26,9 @@ KTAP = re.compile(r"^(?:\[ *[0-9.]+\] )?( *)(ok|not ok) \d+ ?-? ?(.*?)(?: # SKIP
 SUBTEST = re.compile(r"# Subtest: (\S+)")
 HOW = re.compile(r"booting \S+: (.*), under (.*)$")
 IGNORED = re.compile(r"group \S+ is not chosen")
+# What is left behind by a round: kB of all slab caches, and of the cache that is measured
+# objects in sheaves, and partial slabs.
+MEMORY = ("slab_kb", "in_sheaves", "partial")
 # These are not run by the suite, whose verdict is the last line.
 SCRIPTS = (["ublk"], ["syscalls"], ["processes"], ["hotplug"], ["rcuscale"], ["memory"], ["queues"])
 # Configuration symbols that may make one kernel faster than another.
@@ -67,6 +70,9 @@ def result_of(text):
     else:
         number(result, "objects", 1)
         number(result, "ns", 0)
+    for key in MEMORY:
+        if key in result:
+            number(result, key, 0)
     if not isinstance(result.setdefault("counters", {}), dict):
         raise Bad("counters are no dictionary")
     for key in result["counters"]:
@@ -172,6 +178,8 @@ def kernel_figures(boots):
     counters = sorted({c for r in everything for c in r["counters"]})
     medians = {c: statistics.median(per_million(r, c) for r in everything) for c in counters}
     out["counters_per_million"] = {c: round(m, 1) for c, m in medians.items() if m}
+    out["memory"] = {k: statistics.median(r[k] for r in everything)
+                     for k in MEMORY if all(k in r for r in everything)}
     keys = [k for k in ("objects", "ns", "alloc_ns", "free_ns", "iops", "value")
             if k in everything[0]]
     out["rounds"] = {k: [[r.get(k) for r in boot] for boot in boots] for k in keys}

@@ -171,6 +171,18 @@ def times(cases, kernels, exact):
     return table(head, rows)
 
 
+def memory_table(cases, kernels):
+    """What the rounds have left behind, where that was looked at."""
+    parts = (("slab_kb", "Slab [kB]"), ("in_sheaves", "in sheaves"), ("partial", "partial slabs"))
+    known = [c for c in cases if any(figure(c, k, "memory") for k in kernels)]
+    shown = [(key, name, k) for key, name in parts for k in kernels
+             if any(key in (figure(c, k, "memory") or {}) for c in known) and
+             (key != "in_sheaves" or k in ("ours", "fixed"))]
+    rows = [[c["case"]] + [show((figure(c, k, "memory") or {}).get(key)) for key, _, k in shown]
+            for c in known]
+    return table(["case"] + [f"{name}, {k}" for _, name, k in shown], rows) if rows else ""
+
+
 def no_time(cases):
     """Whether all figures have units of their own."""
     return all("unit" in v for c in cases for v in c["kernels"].values())
@@ -218,6 +230,10 @@ def all_tables(data, charts=False):
             out += [f"{what[0].upper()}{what[1:]}. In {unit(data, machine, cases)}.", ""]
         exact = counts_instructions(data, machine)
         out.append(times(cases, kernels, exact))
+        memory = memory_table(cases, kernels)
+        if memory:
+            out += ["", "All slab caches after a round, and of the one that is measured the free "
+                    "objects in sheaves and the partial slabs of nodes:", "", memory]
         if not exact:
             counters = counter_table(cases, kernels)
             if counters:

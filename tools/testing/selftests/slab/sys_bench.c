@@ -4,7 +4,7 @@
  * processes and mappings, and those that read directly from a file. Prints lines of
  * JSON as lib/tests/slab_bench_kunit.c does:
  *
- *   {"group":"syscalls","case":"fork","round":0,"objects":500,"ns":91234567}
+ *   {"group":"syscalls","case":"fork","round":0,"objects":500,"ns":91234567,"slab_kb":9876}
  *
  * "objects" is how many times, "ns" how long that took altogether, in user space and
  * in the kernel. Where QEMU counts instructions for time, it is how many of them.
@@ -307,6 +307,21 @@ static void stay_on_cpu(unsigned int job)
 		die("sched_setaffinity");
 }
 
+/* What all slab caches have. */
+static unsigned long slab_kb(void)
+{
+	unsigned long kb = 0;
+	char line[100];
+	FILE *f = fopen("/proc/meminfo", "r");
+
+	if (!f)
+		die("/proc/meminfo");
+	while (fgets(line, sizeof(line), f) && sscanf(line, "Slab: %lu kB", &kb) != 1)
+		;
+	fclose(f);
+	return kb;
+}
+
 /* In a process of its own, which starts with few mappings. */
 static void run_bench(const struct bench *b, int rounds, unsigned long times,
 		      unsigned int job, unsigned int jobs)
@@ -332,7 +347,8 @@ static void run_bench(const struct bench *b, int rounds, unsigned long times,
 			continue;
 		printf("{\"group\":\"%s\",\"case\":\"%s\",\"round\":%d,",
 		       jobs > 1 ? "processes" : "syscalls", b->name, round);
-		printf("\"objects\":%lu,\"ns\":%llu}\n", jobs * times, end - start);
+		printf("\"objects\":%lu,\"ns\":%llu,", jobs * times, end - start);
+		printf("\"slab_kb\":%lu}\n", slab_kb());
 		fflush(stdout);
 	}
 }
