@@ -16,21 +16,22 @@
  * (balance_fill()).
  *
  * Growth. A barn starts with next to nothing. It is too small if it refuses full
- * sheaves, and lacks them, within the same second: had it kept the ones, it would have
+ * sheaves, and lacks them, within the same interval: had it kept the ones, it would have
  * had the others. A barn that only refuses, as a cache is being emptied, or that only
  * lacks, while one is being filled, would not gain by being larger. Some of each
  * double it, at once (balance_refused()): a burst is over before any timer is. If a barn
- * lacked more than some, in the same second it takes fewer refusals the next time.
+ * lacked more than some, in the same interval it takes fewer refusals the next time.
  * What the barn's lock makes others wait for is another matter, larger barns
  * do not help: larger sheaves pass the lock less often (balance_capacity()).
  *
  * Working set. The least number of full sheaves that a barn had in an interval is a
  * number that was not needed. What stayed unneeded for two intervals is given back
- * (balance_unneeded()), and the barn's limit falls to what was reached in either of
- * them (balance_limit()).
+ * (balance_unneeded()), and the barn's limit falls to twice of what was reached in either
+ * of them (balance_limit()).
  *
- * Hysteresis. It takes events at a rate above 5 in a second to grow, and below 0.5 in a
- * second, or two intervals, to shrink. In between all stays as it is.
+ * Hysteresis. Sheaves grow at a rate above 5 events in a second, and shrink below 0.5 in
+ * a second. Barns grow by 5 events in an interval, and shrink after two intervals. In
+ * between all stays as it is.
  *
  * Caps. Growth ends at a share of the node's memory, for each barn and for all of
  * them (balance_max_sheaves(), and mm/slab_sheaf_grow.c).
@@ -48,7 +49,7 @@
 
 #include "slab_balance.h"
 
-/* The two thresholds, as the time between two events, and as events in a second. */
+/* The two thresholds, as the time between two events, and as events. */
 #define OFTEN_JIFFIES	(HZ / 5)
 #define SELDOM_JIFFIES	(2 * HZ)
 #define OFTEN		5
@@ -58,10 +59,10 @@
 /* A barn may have this part of the memory of its node, 1/512. */
 #define BALANCE_BARN_SHIFT	9
 
-/* A new second begins with nothing. */
+/* A new interval begins with nothing. */
 static void open_window(struct barn_demand *demand, unsigned long now)
 {
-	if (now - READ_ONCE(demand->since) < HZ)
+	if (now - READ_ONCE(demand->since) < BALANCE_INTERVAL)
 		return;
 	WRITE_ONCE(demand->since, now);
 	WRITE_ONCE(demand->lacked, 0);
@@ -89,7 +90,7 @@ EXPORT_SYMBOL_IF_KUNIT(balance_lacked);
  *
  * Context: Any.
  * Return: Whether the barn should accept twice as many from now on. If that is not enough,
- *	   either, it takes fewer refusals in the same second, as long as there were lacks that
+ *	   either, it takes fewer refusals in the same interval, as long as there were lacks that
  *	   are not accounted for.
  */
 bool balance_refused(struct barn_demand *demand, unsigned long now)
@@ -150,12 +151,13 @@ EXPORT_SYMBOL_IF_KUNIT(balance_used);
  * @min: How many it should accept at least.
  *
  * Context: Any.
- * Return: How many it should accept, not more than @limit.
+ * Return: How many it should accept, not more than @limit: twice of what was used, as loads
+ *	   that stay the same vary.
  */
 unsigned int balance_limit(unsigned int used, unsigned int limit,
 			   unsigned int min)
 {
-	return min(limit, max(used, min));
+	return min(limit, max(2 * used, min));
 }
 EXPORT_SYMBOL_IF_KUNIT(balance_limit);
 

@@ -40,6 +40,7 @@ static unsigned int refuse(struct barn_demand *d, unsigned int n, unsigned long 
 static void growth_needs_both(struct kunit *test)
 {
 	struct barn_demand d = { .since = 1000 };
+	unsigned long later = 1000 + BALANCE_INTERVAL;
 	unsigned int i;
 
 	KUNIT_EXPECT_EQ(test, refuse(&d, 100, 1000), 0);
@@ -57,20 +58,20 @@ static void growth_needs_both(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, refuse(&d, 1, 1000), 0);
 	lack(&d, 1, 1000);
 	KUNIT_EXPECT_EQ(test, refuse(&d, 1, 1000), 1);
-	/* All of it anew in the next second. */
-	lack(&d, 100, 1000 + HZ);
-	KUNIT_EXPECT_EQ(test, refuse(&d, 4, 1000 + HZ), 0);
-	KUNIT_EXPECT_EQ(test, refuse(&d, 1, 1000 + HZ), 1);
+	/* All of it anew in the next interval. */
+	lack(&d, 100, later);
+	KUNIT_EXPECT_EQ(test, refuse(&d, 4, later), 0);
+	KUNIT_EXPECT_EQ(test, refuse(&d, 1, later), 1);
 }
 
-/* Five in a second, not five since the machine was booted. */
+/* Five in an interval, not five since the machine was booted. */
 static void growth_needs_a_rate(struct kunit *test)
 {
 	struct barn_demand d = { };
 	unsigned long now = -3UL * HZ;	/* jiffies wrap around meanwhile */
 	unsigned int i;
 
-	for (i = 0; i < 100; i++, now += HZ / 4 + 1) {
+	for (i = 0; i < 100; i++, now += BALANCE_INTERVAL / 4 + 1) {
 		balance_lacked(&d, now);
 		KUNIT_EXPECT_FALSE(test, balance_refused(&d, now));
 	}
@@ -108,8 +109,8 @@ static void limit_follows_use(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, balance_used(&r), 7);
 	r.last_high = 0;
 	KUNIT_EXPECT_EQ(test, balance_used(&r), 3);
-	KUNIT_EXPECT_EQ(test, balance_limit(7, 20, 2), 7);
-	KUNIT_EXPECT_EQ(test, balance_limit(7, 5, 2), 5);
+	KUNIT_EXPECT_EQ(test, balance_limit(7, 20, 2), 14);
+	KUNIT_EXPECT_EQ(test, balance_limit(7, 13, 2), 13);
 	KUNIT_EXPECT_EQ(test, balance_limit(0, 20, 2), 2);
 	KUNIT_EXPECT_EQ(test, balance_limit(0, 1, 2), 1);
 	KUNIT_EXPECT_EQ(test, balance_limit(9, 0, 2), 0);
@@ -267,7 +268,8 @@ static void model_step_up_and_down(struct kunit *test)
 		model_end_interval(&m);
 		KUNIT_EXPECT_EQ(test, model_load(&m, 50, 20), 0);
 	}
-	KUNIT_EXPECT_EQ(test, m.limit, 50);
+	KUNIT_EXPECT_GE(test, m.limit, 50);
+	KUNIT_EXPECT_LE(test, m.limit, 2 * 50);
 
 	/* Less is needed: the rest is given back, and nothing goes through slabs. */
 	for (i = 0; i < 5; i++) {
@@ -275,7 +277,8 @@ static void model_step_up_and_down(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, model_load(&m, 10, 20), 0);
 	}
 	KUNIT_EXPECT_EQ(test, m.nr, 10);
-	KUNIT_EXPECT_EQ(test, m.limit, 10);
+	KUNIT_EXPECT_GE(test, m.limit, 10);
+	KUNIT_EXPECT_LE(test, m.limit, 2 * 10);
 
 	/* Nothing is. */
 	for (i = 0; i < 4; i++)
@@ -299,7 +302,8 @@ static void model_oscillates(struct kunit *test)
 		KUNIT_EXPECT_GE(test, m.limit, 30);
 	}
 	KUNIT_EXPECT_EQ(test, m.nr, 30);
-	KUNIT_EXPECT_EQ(test, m.limit, 30);
+	KUNIT_EXPECT_GE(test, m.limit, 30);
+	KUNIT_EXPECT_LE(test, m.limit, 2 * 30);
 }
 
 /* Who only allocates, or only frees, has no use for a larger barn. */
@@ -338,7 +342,8 @@ static void model_one_hot_among_200(struct kunit *test)
 	}
 	for (i = 0; i < 200; i++)
 		all += i == 77 ? 0 : m[i].limit;
-	KUNIT_EXPECT_EQ(test, m[77].limit, 100);
+	KUNIT_EXPECT_GE(test, m[77].limit, 100);
+	KUNIT_EXPECT_LE(test, m[77].limit, 2 * 100);
 	KUNIT_EXPECT_EQ(test, all, 199 * BALANCE_MIN_SHEAVES);
 }
 

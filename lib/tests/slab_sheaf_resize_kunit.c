@@ -398,7 +398,7 @@ static void grants_follow_limit(struct kunit *test)
 	had = READ_ONCE(barn->granted);
 	KUNIT_EXPECT_EQ(test, had, (16UL - BALANCE_MIN_SHEAVES) *
 				   st->cache->size * sheaf_capacity(st->cache));
-	sheaf_barn_lower(st->cache, node, 4);
+	sheaf_barn_lower(st->cache, node, 2);
 	KUNIT_EXPECT_EQ(test, barn->max_full, 4);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(barn->granted), had / 4);
 
