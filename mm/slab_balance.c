@@ -18,11 +18,12 @@
  * Growth. A barn starts with next to nothing. It is too small if it refuses full
  * sheaves, and lacks them, within the same interval: had it kept the ones, it would have
  * had the others. A barn that only refuses, as a cache is being emptied, or that only
- * lacks, while one is being filled, would not gain by being larger. Some of each
- * double it, at once (balance_refused()): a burst is over before any timer is. If a barn
- * lacked more than some, in the same interval it takes fewer refusals the next time.
- * What the barn's lock makes others wait for is another matter, larger barns
- * do not help: larger sheaves pass the lock less often (balance_capacity()).
+ * lacks, while one is being filled, would not gain by being larger; if one is filled and
+ * emptied at once, it will the next time. Some of each double it, at once
+ * (balance_refused()): a burst is over before any timer is. If it lacked more than some,
+ * it takes fewer refusals the next time in the same interval. What the barn's lock makes
+ * others wait for is another matter, larger barns do not help: larger sheaves pass the
+ * lock less often (balance_capacity()).
  *
  * Working set. The least number of full sheaves that a barn had in an interval is a
  * number that was not needed. What stayed unneeded for two intervals is given back

@@ -52,6 +52,7 @@ struct slub_percpu_sheaves {
 
 /* For the limits of barns: as the load demands. */
 #define BARN_LIMIT_AUTO	(-1)
+#define BARN_LIMIT_KEEP	(-2)
 
 /* What a sheaf takes besides the objects, in pointers to objects. */
 #define SHEAF_HEAD	((unsigned int)(sizeof(struct slab_sheaf) / sizeof(void *)))

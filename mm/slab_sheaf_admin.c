@@ -516,13 +516,14 @@ EXPORT_SYMBOL_IF_KUNIT(slab_alloc_barn);
 
 static int make_barn(struct kmem_cache *s, struct node_barn **barns, int node)
 {
+	unsigned int full = sheaf_barn_limit(s, node, s->barn_max_full);
 	struct node_barn *barn;
 
 	barn = slab_alloc_barn(node);
 	if (!barn)
 		return -ENOMEM;
-	barn_init(barn, sheaf_barn_limit(s, node, s->barn_max_full),
-		  sheaf_barn_limit(s, node, s->barn_max_empty));
+	barn_init(barn, full, s->barn_max_empty == BARN_LIMIT_AUTO ?
+			      full : s->barn_max_empty);
 	/* Others use it as soon as they see it. */
 	smp_store_release(&barns[node], barn);
 	return 0;
@@ -766,7 +767,8 @@ void sheaves_set_all_feedback(unsigned int feedback)
 /**
  * sheaves_set_barns - change how many sheaves the barns of a cache accept
  * @s: The cache.
- * @max_full: How many full sheaves, on each node; BARN_LIMIT_AUTO for what is needed.
+ * @max_full: How many full sheaves, on each node; BARN_LIMIT_AUTO for what is needed,
+ *	      BARN_LIMIT_KEEP for what it is.
  * @max_empty: How many empty sheaves.
  *
  * Sheaves that are too many now stay until they are used, or the cache is shrunk.
@@ -780,8 +782,10 @@ int sheaves_set_barns(struct kmem_cache *s, int max_full, int max_empty)
 
 	mutex_lock(&slab_mutex);
 	if (s->barns) {
-		WRITE_ONCE(s->barn_max_full, max_full);
-		WRITE_ONCE(s->barn_max_empty, max_empty);
+		if (max_full != BARN_LIMIT_KEEP)
+			WRITE_ONCE(s->barn_max_full, max_full);
+		if (max_empty != BARN_LIMIT_KEEP)
+			WRITE_ONCE(s->barn_max_empty, max_empty);
 		update_barns(s);
 		err = 0;
 	}

@@ -132,25 +132,32 @@ static void give_grant_back(struct node_barn *barn, unsigned long bytes)
 	WRITE_ONCE(granted[barn->payer], granted[barn->payer] - bytes);
 }
 
+/* A node may have got memory of its own, or have lost it. */
+static void change_payer(struct node_barn *barn, int payer)
+{
+	unsigned long had = barn->granted;
+
+	if (!had || barn->payer == payer)
+		return;
+	give_grant_back(barn, had);
+	take_grant(barn, payer, had);
+}
+
 /*
  * Empty sheaves are accepted as many as full ones, unless somebody says otherwise. What
  * every barn may have needs no grant.
  */
-static void set_limit(struct kmem_cache *s, struct node_barn *barn, int node,
+static void set_limit(struct kmem_cache *s, struct node_barn *barn,
 		      unsigned int full)
 {
-	unsigned int from = barn->max_full;
-	unsigned int empty = s->barn_max_empty;
+	int wanted = READ_ONCE(s->barn_max_empty);
+	unsigned int empty = wanted == BARN_LIMIT_AUTO ? full : wanted;
 
 	lockdep_assert_held(&limits_lock);
-	if (s->barn_max_empty == BARN_LIMIT_AUTO)
-		empty = full;
 	if (full <= BALANCE_MIN_SHEAVES)
 		give_grant_back(barn, ULONG_MAX);
-	if (from == full && barn->max_empty == empty)
-		return;
-	barn_set_limits(barn, full, empty);
-	trace_slab_barn_limit(s->name, node, from, full);
+	if (barn->max_full != full || barn->max_empty != empty)
+		barn_set_limits(barn, full, empty);
 }
 
 /* How many more full sheaves a barn may have now, if @payer can afford it. */
@@ -161,9 +168,13 @@ static unsigned int room_to_grow(struct kmem_cache *s, struct node_barn *barn,
 	unsigned int limit = READ_ONCE(barn->max_full);
 	unsigned int most;
 
+	/* Without a grant it has no more than the least; or its limit is about to fall. */
+	if (!may_grow(s) || (!READ_ONCE(barn->granted) &&
+			     limit > BALANCE_MIN_SHEAVES))
+		return 0;
 	most = balance_max_sheaves(bytes, sheaf, fixed_limit(node));
 	most = min(most, 2 * limit ?: 1);
-	if (!may_grow(s) || most <= limit)
+	if (most <= limit)
 		return 0;
 	most -= limit;
 	if (READ_ONCE(granted[payer]) + most * sheaf > bytes >> NODE_SHIFT)
@@ -192,18 +203,20 @@ bool sheaf_barn_grow(struct kmem_cache *s, struct node_barn *barn, int node)
 		return false;
 
 	spin_lock_irqsave(&limits_lock, flags);
-	/* The node may have got memory of its own since the last time. */
-	if (barn->granted)
-		payer = barn->payer;
+	change_payer(barn, payer);
 	more = room_to_grow(s, barn, node, payer);
 	/* Somebody else may have been faster: then there is room, too. */
 	if (more && barn->max_full == limit) {
 		take_grant(barn, payer, more * bytes_of_sheaf(s));
-		set_limit(s, barn, node, limit + more);
+		set_limit(s, barn, limit + more);
 		stat(s, BARN_GROW);
+	} else {
+		more = 0;
 	}
 	grown = barn->max_full > limit;
 	spin_unlock_irqrestore(&limits_lock, flags);
+	if (more)
+		trace_slab_barn_limit(s->name, node, limit, limit + more);
 	return grown;
 }
 EXPORT_SYMBOL_IF_KUNIT(sheaf_barn_grow);
@@ -247,7 +260,7 @@ void sheaf_set_capacity(struct kmem_cache *s, unsigned int capacity)
 		if (!barn || !barn->granted)
 			continue;
 		limit = capacity ? mult_frac(barn->max_full, from, capacity) : 0;
-		set_limit(s, barn, node, max(limit, BALANCE_MIN_SHEAVES));
+		set_limit(s, barn, max(limit, BALANCE_MIN_SHEAVES));
 	}
 	spin_unlock_irqrestore(&limits_lock, flags);
 }
@@ -272,7 +285,7 @@ void sheaf_barn_update(struct kmem_cache *s, int node)
 		give_grant_back(barn, ULONG_MAX);
 	else if (barn->granted)
 		full = max(full, barn->max_full);
-	set_limit(s, barn, node, full);
+	set_limit(s, barn, full);
 	spin_unlock_irqrestore(&limits_lock, flags);
 }
 
@@ -292,14 +305,17 @@ void sheaf_barn_lower(struct kmem_cache *s, int node, unsigned int used)
 
 	spin_lock_irqsave(&limits_lock, flags);
 	limit = barn->max_full;
-	used = balance_limit(used, limit, BALANCE_MIN_SHEAVES);
-	if (may_grow(s) && used < limit) {
+	used = may_grow(s) ? balance_limit(used, limit, BALANCE_MIN_SHEAVES) :
+			     limit;
+	if (used < limit) {
 		stat(s, BARN_SHRINK);
 		give_grant_back(barn, mult_frac(barn->granted, limit - used,
 						limit));
-		set_limit(s, barn, node, used);
+		set_limit(s, barn, used);
 	}
 	spin_unlock_irqrestore(&limits_lock, flags);
+	if (used < limit)
+		trace_slab_barn_limit(s->name, node, limit, used);
 }
 EXPORT_SYMBOL_IF_KUNIT(sheaf_barn_lower);
 

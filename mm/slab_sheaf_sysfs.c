@@ -88,7 +88,7 @@ static ssize_t barn_max_full_store(struct kmem_cache *s, const char *buf,
 	int limit, err = parse_limit(buf, &limit);
 
 	if (!err)
-		err = sheaves_set_barns(s, limit, s->barn_max_empty);
+		err = sheaves_set_barns(s, limit, BARN_LIMIT_KEEP);
 	return err ?: length;
 }
 SLAB_ATTR(barn_max_full);
@@ -104,7 +104,7 @@ static ssize_t barn_max_empty_store(struct kmem_cache *s, const char *buf,
 	int limit, err = parse_limit(buf, &limit);
 
 	if (!err)
-		err = sheaves_set_barns(s, s->barn_max_full, limit);
+		err = sheaves_set_barns(s, BARN_LIMIT_KEEP, limit);
 	return err ?: length;
 }
 SLAB_ATTR(barn_max_empty);

@@ -507,8 +507,9 @@ json() {
 		per_million "$name"
 		[ "$VALUE" = - ] || list+=",\"$name\":$VALUE"
 	done
-	printf '{"group":"ublk","case":"%s","round":%d,"iops":%.0f,"slab_kb":%d,"counters":{%s}}\n' \
-		"$1" "$2" "$IOPS" "$(awk '/^Slab:/ { print $2 }' /proc/meminfo)" "${list#,}"
+	printf '{"group":"ublk","case":"%s","round":%d,"iops":%.0f,' "$1" "$2" "$IOPS"
+	printf '"slab_kb":%d,"counters":{%s}}\n' \
+		"$(awk '/^Slab:/ { print $2 }' /proc/meminfo)" "${list#,}"
 }
 
 figures() {
