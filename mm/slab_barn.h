@@ -69,10 +69,10 @@ struct slab_sheaf {
  * @range_full: Between which numbers @nr_full has been.
  * @range_empty: Between which numbers @nr_empty has been.
  * @contended: How often somebody found @lock taken. For information: not exact.
- * @granted: Bytes that it may have above the least. Not protected, and not the barn's
- *	     business.
- * @payer: The node whose memory that is.
- * @demand: What the barn could not do. Not the barn's business, either.
+ * @granted: Bytes that it may have above the least. Not the barn's business, and not
+ *	     protected by @lock: see mm/slab_sheaf_grow.c.
+ * @payer: The node whose memory that is. As @granted.
+ * @demand: What the barn could not do. Not protected, and not the barn's business, either.
  */
 struct node_barn {
 	spinlock_t lock;	/* Protects the rest. Nothing nests inside. */
