@@ -85,15 +85,13 @@ static void add_empty(struct node_barn *barn, struct slab_sheaf *sheaf)
 
 	list_add(&sheaf->barn_list, &barn->sheaves_empty);
 	WRITE_ONCE(barn->nr_empty, nr);
-	if (nr > barn->range_empty.high)
-		barn->range_empty.high = nr;
 }
 
 static void remove_full(struct node_barn *barn, struct slab_sheaf *sheaf)
 {
 	unsigned int nr = barn->nr_full - 1;
 
-	list_del(&sheaf->barn_list);
+	__list_del_entry(&sheaf->barn_list);
 	WRITE_ONCE(barn->nr_full, nr);
 	WRITE_ONCE(barn->nr_objects, barn->nr_objects - sheaf->size);
 	if (nr < barn->range_full.low)
@@ -104,7 +102,7 @@ static void remove_empty(struct node_barn *barn, struct slab_sheaf *sheaf)
 {
 	unsigned int nr = barn->nr_empty - 1;
 
-	list_del(&sheaf->barn_list);
+	__list_del_entry(&sheaf->barn_list);
 	WRITE_ONCE(barn->nr_empty, nr);
 	if (nr < barn->range_empty.low)
 		barn->range_empty.low = nr;

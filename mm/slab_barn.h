@@ -67,7 +67,7 @@ struct slab_sheaf {
  * @max_full: How many full sheaves the barn accepts.
  * @max_empty: How many empty sheaves the barn accepts.
  * @range_full: Between which numbers @nr_full has been.
- * @range_empty: Between which numbers @nr_empty has been.
+ * @range_empty: The least number that @nr_empty has been; the largest is not kept.
  * @contended: How often somebody found @lock taken. For information: not exact.
  * @granted: Bytes that it may have above the least. Not the barn's business, and not
  *	     protected by @lock: see mm/slab_sheaf_grow.c.

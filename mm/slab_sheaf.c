@@ -381,6 +381,29 @@ static struct slab_sheaf *full_for_empty(struct node_barn *barn, bool trade,
 	return trade ? barn_swap_empty(barn, empty) : barn_get_full(barn);
 }
 
+/*
+ * The barn of this node, if there is one, has none: has that of the node where memory
+ * comes from? Out of line.
+ */
+static noinline struct slab_sheaf *
+full_from_near_barn(struct kmem_cache *s, bool trade, struct slab_sheaf **empty)
+{
+	struct node_barn *barn = get_barn(s), *near = get_near_barn(s);
+	struct slab_sheaf *full = NULL;
+
+	if (!barn)
+		return NULL;
+	if (near)
+		full = full_for_empty(near, trade, empty);
+	if (full)
+		return full;
+	balance_lacked(&barn->demand, jiffies);
+	if (near)
+		balance_lacked(&near->demand, jiffies);
+	stat(s, BARN_GET_FAIL);
+	return NULL;
+}
+
 /* The cache has no sheaves any more: nor shall this CPU. */
 static struct slab_sheaf *retire_main(struct slub_percpu_sheaves *pcs)
 {
@@ -397,132 +420,160 @@ static void retire(struct kmem_cache *s, struct slab_sheaf *sheaf)
 }
 
 /*
- * Make main a full one from a barn. An empty main goes there for it, if there is an
- * (empty) spare as well, and becomes the spare otherwise. If the former leaves an
- * empty sheaf that nobody wants, *@rest is set to it.
+ * Change an empty main, which has the size that it should have, for a full one of a
+ * barn. If that leaves the empty sheaf, *@rest is set to it. There is a spare, which
+ * is empty, too.
  */
-static bool full_main_from_barn(struct kmem_cache *s,
-				struct slub_percpu_sheaves *pcs,
-				struct slab_sheaf **spare,
-				struct slab_sheaf **rest)
+static noinline bool trade_empty_main(struct kmem_cache *s,
+				      struct slub_percpu_sheaves *pcs,
+				      struct slab_sheaf **rest)
 {
+	struct node_barn *barn = get_barn(s);
+	struct slab_sheaf *full = NULL;
+
+	*rest = pcs->main;
+	if (barn)
+		full = barn_swap_empty(barn, rest);
+	if (unlikely(!full)) {
+		full = full_from_near_barn(s, true, rest);
+		if (!full) {
+			*rest = NULL;
+			return false;
+		}
+	}
+	stat(s, BARN_GET);
+	set_main(pcs, full);
+	return true;
+}
+
+/*
+ * Make main a full one from a barn. The main so far becomes the spare, or *@rest if
+ * there is one: of another size than it should have, it goes no further.
+ */
+static noinline bool full_main_from_barn(struct kmem_cache *s,
+					 struct slub_percpu_sheaves *pcs,
+					 struct slab_sheaf *spare,
+					 struct slab_sheaf **rest)
+{
+	struct node_barn *barn = get_barn(s);
 	struct slab_sheaf *empty = pcs->main;
-	struct node_barn *barn, *near = NULL;
-	struct slab_sheaf *full;
-	bool second = *spare;
-	bool trade;
+	struct slab_sheaf *full = NULL;
 
-	barn = get_barn(s);
-	if (!barn)
+	if (barn)
+		full = barn_get_full(barn);
+	if (!full)
+		full = full_from_near_barn(s, false, NULL);
+	if (!full)
 		return false;
 
-	/* Sheaves of another size than they should have go no further. */
-	trade = second && empty->capacity == sheaf_capacity(s);
-	full = full_for_empty(barn, trade, &empty);
-	if (!full) {
-		near = get_near_barn(s);
-		if (near)
-			full = full_for_empty(near, trade, &empty);
-	}
-	if (!full) {
-		balance_lacked(&barn->demand, jiffies);
-		if (near)
-			balance_lacked(&near->demand, jiffies);
-		stat(s, BARN_GET_FAIL);
-		return false;
-	}
-
-	if (second)
+	if (spare)
 		*rest = empty;
 	else if (empty != slab_no_sheaf)
-		*spare = empty;
+		give_spare(pcs, empty);
 	stat(s, BARN_GET);
 	set_main(pcs, full);
 	return true;
 }
 
 /* Make main one that has objects, by means of spare and the barn alone. */
-static bool replace_empty_main(struct kmem_cache *s,
-			       struct slub_percpu_sheaves *pcs,
-			       struct slab_sheaf **rest)
+static __always_inline bool replace_empty_main(struct kmem_cache *s,
+					       struct slub_percpu_sheaves *pcs,
+					       struct slab_sheaf **rest)
 {
 	struct slab_sheaf *spare = take_spare(pcs);
 	struct slab_sheaf *main = pcs->main;
-	bool done = true;
 
 	lockdep_assert_held(this_cpu_ptr(&s->cpu_sheaves->lock));
 
-	if (spare && spare->size) {
-		set_main(pcs, spare);
-		spare = main;
-		/* Of another size than it should have: too large, or too small. */
-		if (unlikely(main->capacity > sheaf_capacity(s) ||
-			     main->capacity < pcs->fill) &&
-		    main != slab_no_sheaf) {
-			*rest = main;
-			spare = NULL;
-		}
-	} else {
-		done = full_main_from_barn(s, pcs, &spare, rest);
+	if (!spare || !spare->size) {
+		give_spare(pcs, spare);
+		if (spare && main->capacity == sheaf_capacity(s))
+			return trade_empty_main(s, pcs, rest);
+		return full_main_from_barn(s, pcs, spare, rest);
 	}
-	give_spare(pcs, spare);
-	return done;
+
+	set_main(pcs, spare);
+	/* Of another size than it should have: too large, or too small. */
+	if (unlikely(main->capacity > sheaf_capacity(s) ||
+		     main->capacity < pcs->fill) &&
+	    main != slab_no_sheaf)
+		*rest = main;
+	else
+		give_spare(pcs, main);
+	return true;
 }
 
-/*
- * Make main an empty one from a barn. A full main goes there for it, if there is a
- * (full) spare as well, and becomes the spare otherwise.
- */
-static bool empty_main_from_barn(struct kmem_cache *s,
-				 struct slub_percpu_sheaves *pcs,
-				 struct slab_sheaf **spare)
+/* The same for those who move many objects at once, and have more to do than that. */
+static noinline bool next_full_main(struct kmem_cache *s,
+				    struct slub_percpu_sheaves *pcs,
+				    struct slab_sheaf **rest)
 {
-	struct slab_sheaf *full = pcs->main;
-	struct slab_sheaf *empty;
-	struct node_barn *barn;
+	return replace_empty_main(s, pcs, rest);
+}
 
-	barn = get_barn(s);
+/* Change a full main for an empty one of a barn. There is a spare, which is full, too. */
+static noinline bool trade_full_main(struct kmem_cache *s,
+				     struct slub_percpu_sheaves *pcs)
+{
+	struct node_barn *barn = get_barn(s);
+	struct slab_sheaf *empty = NULL;
+
 	if (!barn)
 		return false;
-
-	if (*spare) {
-		empty = barn_swap_full(barn, full);
-		if (!empty) {
-			barn = get_home_barn(s, full);
-			empty = barn ? barn_swap_full(barn, full) : NULL;
-		}
+	empty = barn_swap_full(barn, pcs->main);
+	if (unlikely(!empty)) {
+		barn = get_home_barn(s, pcs->main);
+		if (barn)
+			empty = barn_swap_full(barn, pcs->main);
 		if (!empty)
 			return false;
-		stat(s, BARN_PUT);
-	} else {
-		empty = barn_get_empty(barn);
-		if (!empty)
-			return false;
-		if (full != slab_no_sheaf)
-			*spare = full;
 	}
+	stat(s, BARN_PUT);
+	set_main(pcs, empty);
+	return true;
+}
+
+/* Make main an empty one from the barn. The main so far, if any, becomes the spare. */
+static noinline bool empty_main_from_barn(struct kmem_cache *s,
+					  struct slub_percpu_sheaves *pcs)
+{
+	struct slab_sheaf *empty = find_empty_sheaf(s);
+	struct slab_sheaf *full = pcs->main;
+
+	if (!empty)
+		return false;
+	if (full != slab_no_sheaf)
+		give_spare(pcs, full);
 	set_main(pcs, empty);
 	return true;
 }
 
 /* Make main one that has room, by means of spare and the barn alone. */
-static bool replace_full_main(struct kmem_cache *s,
-			      struct slub_percpu_sheaves *pcs)
+static __always_inline bool replace_full_main(struct kmem_cache *s,
+					      struct slub_percpu_sheaves *pcs)
 {
 	struct slab_sheaf *spare = take_spare(pcs);
 	struct slab_sheaf *main = pcs->main;
-	bool done = true;
 
 	lockdep_assert_held(this_cpu_ptr(&s->cpu_sheaves->lock));
 
-	if (spare && spare->size < spare->capacity) {
-		set_main(pcs, spare);
-		spare = main;
-	} else {
-		done = empty_main_from_barn(s, pcs, &spare);
+	if (!spare)
+		return empty_main_from_barn(s, pcs);
+	if (spare->size == spare->capacity) {
+		give_spare(pcs, spare);
+		return trade_full_main(s, pcs);
 	}
-	give_spare(pcs, spare);
-	return done;
+
+	set_main(pcs, spare);
+	give_spare(pcs, main);
+	return true;
+}
+
+/* The same for those who move many objects at once, and have more to do than that. */
+static noinline bool next_empty_main(struct kmem_cache *s,
+				     struct slub_percpu_sheaves *pcs)
+{
+	return replace_full_main(s, pcs);
 }
 
 /*
@@ -738,7 +789,7 @@ static unsigned int take_from_sheaves(struct kmem_cache *s, unsigned int nr,
 		if (!local_trylock(&s->cpu_sheaves->lock))
 			break;
 		pcs = this_cpu_ptr(s->cpu_sheaves);
-		if (pcs->main->size || replace_empty_main(s, pcs, &rest)) {
+		if (pcs->main->size || next_full_main(s, pcs, &rest)) {
 			batch = min(nr - done, pcs->main->size);
 			pcs->main->size -= batch;
 			memcpy(p + done, pcs->main->objects + pcs->main->size,
@@ -832,7 +883,7 @@ static unsigned int put_into_sheaves(struct kmem_cache *s, unsigned int nr,
 			break;
 		pcs = this_cpu_ptr(s->cpu_sheaves);
 		if (pcs->main->size < pcs->main->capacity ||
-		    replace_full_main(s, pcs)) {
+		    next_empty_main(s, pcs)) {
 			batch = min(nr - done,
 				    pcs->main->capacity - pcs->main->size);
 			push_objects(pcs->main, p + done, batch);

@@ -2,9 +2,9 @@
 /*
  * Files in /sys/kernel/slab/<cache>/ about sheaves
  *
- * mm/slub.c makes the directory of a cache, and has what slabs look like there. It
- * also has the counters, which count what is done in any tier. What is there to know
- * of the sheaves of a cache by looking at them is here. All of it is described in
+ * mm/slub.c makes the directory of a cache, and has what slabs look like there, and
+ * the counters of slabs and of all tiers together. What there is to know of sheaves
+ * and barns is here. All of it is described in
  * Documentation/ABI/testing/sysfs-kernel-slab.
  */
 
@@ -223,15 +223,90 @@ static const struct kernel_param_ops feedback_ops = {
 #define MODULE_PARAM_PREFIX "slab_sheaf."
 module_param_cb(feedback, &feedback_ops, NULL, 0644);
 
+/*
+ * Counters
+ */
+
+#ifdef CONFIG_SLUB_STATS
+STAT_ATTR(SHEAF_ALLOC, sheaf_alloc);
+STAT_ATTR(SHEAF_FREE, sheaf_free);
+STAT_ATTR(SHEAF_REFILL, sheaf_refill);
+STAT_ATTR(SHEAF_FLUSH, sheaf_flush);
+STAT_ATTR(BARN_GET, barn_get);
+STAT_ATTR(BARN_GET_FAIL, barn_get_fail);
+STAT_ATTR(BARN_PUT, barn_put);
+STAT_ATTR(BARN_PUT_FAIL, barn_put_fail);
+STAT_ATTR(SHEAF_PREFILL_FAST, sheaf_prefill_fast);
+STAT_ATTR(SHEAF_PREFILL_SLOW, sheaf_prefill_slow);
+STAT_ATTR(SHEAF_PREFILL_OVERSIZE, sheaf_prefill_oversize);
+STAT_ATTR(SHEAF_RETURN_FAST, sheaf_return_fast);
+STAT_ATTR(SHEAF_RETURN_SLOW, sheaf_return_slow);
+STAT_ATTR(FREE_RCU_SHEAF, free_rcu_sheaf);
+STAT_ATTR(FREE_RCU_SHEAF_FAIL, free_rcu_sheaf_fail);
+
+/* What feedback has decided. In one file, as such decisions are rare. */
+static ssize_t sheaf_decisions_show(struct kmem_cache *s, char *buf)
+{
+	return sysfs_emit(buf, "barn_grow %lu barn_shrink %lu sheaf_trim %lu\n",
+			  kmem_cache_stat_sum(s, BARN_GROW),
+			  kmem_cache_stat_sum(s, BARN_SHRINK),
+			  kmem_cache_stat_sum(s, SHEAF_TRIM));
+}
+
+static ssize_t sheaf_decisions_store(struct kmem_cache *s, const char *buf,
+				     size_t length)
+{
+	if (buf[0] != '0')
+		return -EINVAL;
+	slab_clear_stat(s, BARN_GROW);
+	slab_clear_stat(s, BARN_SHRINK);
+	slab_clear_stat(s, SHEAF_TRIM);
+	return length;
+}
+SLAB_ATTR(sheaf_decisions);
+#endif
+
 static struct attribute *sheaf_attrs[] = {
 	&sheaf_capacity_attr.attr,
 	&sheaf_objects_attr.attr,
 	&sheaf_feedback_attr.attr,
 	&barn_max_full_attr.attr,
 	&barn_max_empty_attr.attr,
+#ifdef CONFIG_SLUB_STATS
+	&sheaf_alloc_attr.attr,
+	&sheaf_free_attr.attr,
+	&sheaf_refill_attr.attr,
+	&sheaf_flush_attr.attr,
+	&barn_get_attr.attr,
+	&barn_get_fail_attr.attr,
+	&barn_put_attr.attr,
+	&barn_put_fail_attr.attr,
+	&sheaf_decisions_attr.attr,
+	&sheaf_prefill_fast_attr.attr,
+	&sheaf_prefill_slow_attr.attr,
+	&sheaf_prefill_oversize_attr.attr,
+	&sheaf_return_fast_attr.attr,
+	&sheaf_return_slow_attr.attr,
+	&free_rcu_sheaf_attr.attr,
+	&free_rcu_sheaf_fail_attr.attr,
+#endif
 	NULL
 };
 
+/*
+ * There are some 150 caches, and a file takes 600 instructions to remove and more to
+ * read: those that never have sheaves only say that they have none.
+ */
+static umode_t sheaf_attr_visible(struct kobject *kobj, struct attribute *attr,
+				  int index)
+{
+	if (attr != &sheaf_capacity_attr.attr &&
+	    slab_rules_out_sheaves(to_slab(kobj)))
+		return 0;
+	return attr->mode;
+}
+
 const struct attribute_group slab_sheaf_attr_group = {
 	.attrs = sheaf_attrs,
+	.is_visible = sheaf_attr_visible,
 };

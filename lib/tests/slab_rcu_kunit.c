@@ -602,6 +602,25 @@ static unsigned long free_while_reading(struct kunit *test, struct reader *r)
 	return nr + 3 * st->cap;
 }
 
+/* Whose destruction has to wait for RCU: the cache that has freed a slab by it. */
+static void slabs_go_by_rcu(struct kunit *test)
+{
+	struct kmem_cache *s;
+	void *p;
+
+	s = kmem_cache_create("slab_kunit_by_rcu", 64, 0,
+			      SLAB_TYPESAFE_BY_RCU | SLAB_NO_MERGE, NULL);
+	KUNIT_ASSERT_NOT_NULL(test, s);
+	p = kmem_cache_alloc(s, GFP_KERNEL);
+	KUNIT_EXPECT_NOT_NULL(test, p);
+	if (p)
+		kmem_cache_free(s, p);
+	KUNIT_EXPECT_FALSE(test, s->slabs_by_rcu);
+	kmem_cache_shrink(s);
+	KUNIT_EXPECT_TRUE(test, s->slabs_by_rcu);
+	kmem_cache_destroy(s);
+}
+
 static void wait_for_all(struct work_struct *work)
 {
 	kvfree_rcu_barrier();
@@ -1076,6 +1095,7 @@ static struct kunit_case rcu_cases[] = {
 	KUNIT_CASE(kfence_is_kept_out),
 	KUNIT_CASE(barrier_on_all_cpus),
 	KUNIT_CASE(destroy_at_once),
+	KUNIT_CASE(slabs_go_by_rcu),
 	KUNIT_CASE(barrier_waits_for_readers),
 	KUNIT_CASE(shrink_does_not_wait),
 	KUNIT_CASE(shrinker_counts_objects),

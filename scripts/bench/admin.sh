@@ -44,7 +44,10 @@ prepare() {
 		FILES+=("$d"/*)
 	done
 	OBJECTS=()
-	[ ! -e "${CACHES[0]}/sheaf_objects" ] || OBJECTS=("${CACHES[@]/%//sheaf_objects}")
+	# those that never have sheaves do not have the file either
+	for d in "${CACHES[@]}"; do
+		[ ! -e "$d/sheaf_objects" ] || OBJECTS+=("$d/sheaf_objects")
+	done
 	echo "admin.sh: ${#CACHES[@]} caches, ${#FILES[@]} files, $((LAST + 1)) CPUs"
 }
 

@@ -120,8 +120,15 @@ caches() {
 
 # What a kernel has not counts nothing. In VALUE.
 counter() {
+	local words=
+
 	VALUE=0
-	[ ! -e "$1/$2" ] || read -r VALUE _ <"$1/$2"
+	if [ -e "$1/$2" ]; then
+		read -r VALUE _ <"$1/$2"
+		return
+	fi
+	[ ! -e "$1/sheaf_decisions" ] || read -r words <"$1/sheaf_decisions"
+	[[ " $words" != *" $2 "* ]] || read -r VALUE _ <<<"${words#*"$2" }"
 }
 
 snapshot() {

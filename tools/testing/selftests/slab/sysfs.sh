@@ -55,6 +55,8 @@ COUNTERS="alloc_fastpath alloc_slowpath free_fastpath free_slowpath sheaf_alloc 
 	sheaf_return_slow free_rcu_sheaf free_rcu_sheaf_fail list_lock"
 REMOVED="cpu_slabs slabs_cpu_partial cpu_partial"
 PLAIN="sheaf_capacity sheaf_objects $REMOVED"
+# Not of caches that never have sheaves.
+OF_SHEAVES="sheaf_* barn_* free_rcu_sheaf*"
 
 cleanup() {
 	let_sizes_go
@@ -105,31 +107,75 @@ adds_up() {
 		bad "$1: total ${COUNTER[total]}, the CPUs have $sum"
 }
 
+# expected DIR NAME: it is there, or must not be.
+expected() {
+	[ ! -e "$1/$2" ] || return 0
+	[ -n "$NEVER" ] && [[ $2 != sheaf_capacity ]] && of_sheaves "$2" ||
+		bad "$1/$2: no such file"
+	return 1
+}
+
+of_sheaves() {
+	local pattern
+
+	set -f
+	for pattern in $OF_SHEAVES; do
+		# shellcheck disable=SC2053 # it is a pattern
+		[[ $1 != $pattern ]] || break
+	done
+	set +f
+	# shellcheck disable=SC2053
+	[[ $1 == $pattern ]]
+}
+
+# plain FILE: what kind of a number it shows.
+plain() {
+	read -r VALUE <"$1"
+	case $REMOVED in
+	*${1##*/}*) [[ $VALUE =~ ^0(\(0\))?$ ]] || bad "$1: $VALUE, not 0" ;;
+	*) [[ $VALUE =~ ^[0-9]+$ ]] || bad "$1: not a number: $VALUE" ;;
+	esac
+}
+
+# The caches that sheaves, and all other caches, are made from have only the file that
+# says so. In NEVER.
+check_never() {
+	local file name
+
+	NEVER=
+	case ${1##*/} in kmem_cache | kmem_cache_node | sheaf-*) NEVER=1 ;; esac
+	[ -n "$NEVER" ] || return 0
+	for file in "$1"/*; do
+		name=${file##*/}
+		[ "$name" = sheaf_capacity ] || ! of_sheaves "$name" ||
+			bad "$file: a file about sheaves that there never are"
+	done
+	read -r VALUE <"$1/sheaf_capacity"
+	[ "$VALUE" = 0 ] || bad "$1/sheaf_capacity: $VALUE, not 0"
+}
+
 # All caches, the busy ones of the system as well: a file is one reading.
 check_all_caches() {
 	local dir name
 
 	for dir in "$SLAB"/*; do
 		[ ! -L "$dir" ] || continue
+		check_never "$dir"
 		for name in $COUNTERS; do
-			if [ -e "$dir/$name" ]; then
-				adds_up "$dir/$name"
-			else
-				bad "$dir/$name: no such file"
-			fi
+			! expected "$dir" "$name" || adds_up "$dir/$name"
 		done
 		for name in $PLAIN; do
-			[ -e "$dir/$name" ] || {
-				bad "$dir/$name: no such file"
-				continue
-			}
-			read -r VALUE <"$dir/$name"
-			case $REMOVED in
-			*$name*) [[ $VALUE =~ ^0(\(0\))?$ ]] || bad "$dir/$name: $VALUE, not 0" ;;
-			*) [[ $VALUE =~ ^[0-9]+$ ]] || bad "$dir/$name: not a number: $VALUE" ;;
-			esac
+			! expected "$dir" "$name" || plain "$dir/$name"
 		done
+		! expected "$dir" sheaf_decisions || decisions "$dir/sheaf_decisions"
 	done
+}
+
+# decisions FILE: words and numbers.
+decisions() {
+	read -r VALUE <"$1"
+	[[ $VALUE =~ ^barn_grow\ [0-9]+\ barn_shrink\ [0-9]+\ sheaf_trim\ [0-9]+$ ]] ||
+		bad "$1: cannot be parsed: $VALUE"
 }
 
 # --- the load ------------------------------------------------------------
@@ -370,7 +416,7 @@ refused() {
 check_refusals() {
 	local name text dir=$SLAB/$1 invalid="Invalid argument"
 
-	for name in $COUNTERS; do
+	for name in $COUNTERS sheaf_decisions; do
 		for text in 1 -1 x ''; do
 			refused "$dir/$name" "$text" "$invalid"
 		done
@@ -441,6 +487,15 @@ check_reset() {
 		read -r after <"$SLAB/$1/$other"
 		[ "$before" = "$after" ] || bad "$SLAB/$1/$other: changed by writing to $name"
 	done
+}
+
+# All decisions are cleared at once.
+check_reset_decisions() {
+	write_file "$SLAB/$1/sheaf_decisions" 0
+	[ -z "$VALUE" ] || bad "$SLAB/$1/sheaf_decisions: writing 0: $VALUE"
+	read -r VALUE <"$SLAB/$1/sheaf_decisions"
+	[ "$VALUE" = "barn_grow 0 barn_shrink 0 sheaf_trim 0" ] ||
+		bad "$SLAB/$1/sheaf_decisions: after writing 0: $VALUE"
 }
 
 # The counters count on from zero.
@@ -514,6 +569,7 @@ judged "what tools may write is accepted"
 for_caches check_shrink
 judged "shrink: no object and no sheaf stays behind"
 for_caches check_reset
+check_reset_decisions "${CACHES[0]}"
 run_load 1
 sleep 0.5
 run_load 0
