@@ -431,6 +431,8 @@ static noinline bool trade_empty_main(struct kmem_cache *s,
 	struct node_barn *barn = get_barn(s);
 	struct slab_sheaf *full = NULL;
 
+	/* Where there is a spare, there is a main. */
+	VM_WARN_ON_ONCE(pcs->main == slab_no_sheaf);
 	*rest = pcs->main;
 	if (barn)
 		full = barn_swap_empty(barn, rest);
@@ -518,6 +520,7 @@ static noinline bool trade_full_main(struct kmem_cache *s,
 	struct node_barn *barn = get_barn(s);
 	struct slab_sheaf *empty = NULL;
 
+	VM_WARN_ON_ONCE(pcs->main == slab_no_sheaf);
 	if (!barn)
 		return false;
 	empty = barn_swap_full(barn, pcs->main);

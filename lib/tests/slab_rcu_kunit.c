@@ -602,23 +602,62 @@ static unsigned long free_while_reading(struct kunit *test, struct reader *r)
 	return nr + 3 * st->cap;
 }
 
-/* Whose destruction has to wait for RCU: the cache that has freed a slab by it. */
-static void slabs_go_by_rcu(struct kunit *test)
+/*
+ * Whose destruction has to wait for RCU: the cache of which a slab was freed by it, or
+ * an object that KFENCE guarded.
+ */
+static struct kmem_cache *typesafe_cache(struct kunit *test)
 {
 	struct kmem_cache *s;
-	void *p;
 
 	s = kmem_cache_create("slab_kunit_by_rcu", 64, 0,
 			      SLAB_TYPESAFE_BY_RCU | SLAB_NO_MERGE, NULL);
 	KUNIT_ASSERT_NOT_NULL(test, s);
+	return s;
+}
+
+static void slabs_go_by_rcu(struct kunit *test)
+{
+	struct kmem_cache *s = typesafe_cache(test);
+	void *p;
+
+	s->flags |= SLAB_SKIP_KFENCE;
 	p = kmem_cache_alloc(s, GFP_KERNEL);
 	KUNIT_EXPECT_NOT_NULL(test, p);
 	if (p)
 		kmem_cache_free(s, p);
-	KUNIT_EXPECT_FALSE(test, s->slabs_by_rcu);
+	KUNIT_EXPECT_FALSE(test, s->frees_by_rcu);
+	/* With SLUB_RCU_DEBUG, the object goes by RCU, too. */
+	rcu_barrier();
 	kmem_cache_shrink(s);
-	KUNIT_EXPECT_TRUE(test, s->slabs_by_rcu);
+	KUNIT_EXPECT_TRUE(test, s->frees_by_rcu);
 	kmem_cache_destroy(s);
+}
+
+static void kfence_goes_by_rcu(struct kunit *test)
+{
+	unsigned long end = jiffies + HZ;
+	struct kmem_cache *s;
+	bool guarded = false;
+	void *p;
+
+	if (!IS_ENABLED(CONFIG_KFENCE))
+		kunit_skip(test, "needs CONFIG_KFENCE");
+
+	s = typesafe_cache(test);
+	while (!guarded && time_before(jiffies, end)) {
+		p = kmem_cache_alloc(s, GFP_KERNEL);
+		if (!p)
+			break;
+		guarded = is_kfence_address(p);
+		kmem_cache_free(s, p);
+	}
+	if (guarded)
+		KUNIT_EXPECT_TRUE(test, s->frees_by_rcu);
+	/* If it did not wait, KFENCE would complain. */
+	kmem_cache_destroy(s);
+	if (!guarded)
+		kunit_skip(test, "KFENCE has not guarded any object for a second");
 }
 
 static void wait_for_all(struct work_struct *work)
@@ -1096,6 +1135,7 @@ static struct kunit_case rcu_cases[] = {
 	KUNIT_CASE(barrier_on_all_cpus),
 	KUNIT_CASE(destroy_at_once),
 	KUNIT_CASE(slabs_go_by_rcu),
+	KUNIT_CASE(kfence_goes_by_rcu),
 	KUNIT_CASE(barrier_waits_for_readers),
 	KUNIT_CASE(shrink_does_not_wait),
 	KUNIT_CASE(shrinker_counts_objects),
