@@ -190,19 +190,19 @@ bool queue_work_on(int cpu, struct workqueue_struct *wq, struct work_struct *wor
 	return atomic_long_xchg(&work->data, WORK_QUEUED + cpu) != WORK_QUEUED + cpu;
 }
 
+/* On its CPU if that is online, and stays it on the way there: else on any, as a workqueue. */
 static void run_work(struct work_struct *work, long cpu)
 {
 	struct native_task *t = native_current();
 	bool was_bound = t->bound;
-	int home = t->cpu;
+	int home;
 
 	t->bound = true;
-	if (cpu != home)
+	home = t->cpu;
+	if (cpu < nr_cpu_ids && cpu_online(cpu) && cpu != home)
 		native_move(cpu);
-	if (t->cpu != cpu)
-		native_die("work for CPU %ld, which is offline", cpu);
 	work->func(work);
-	if (cpu != home)
+	if (t->cpu != home)
 		native_move(home);
 	t->bound = was_bound;
 }
@@ -328,6 +328,7 @@ static bool take_delayed(struct work_struct *work, int *cpu)
 void native_run_delayed(unsigned int here)
 {
 	struct work_struct *work = NULL;
+	int cpu = WORK_CPU_UNBOUND;
 	unsigned long flags;
 	unsigned int i;
 	u64 now;
@@ -338,8 +339,7 @@ void native_run_delayed(unsigned int here)
 	WRITE_ONCE(jiffies, now / (NSEC_PER_SEC / HZ));
 	spin_lock_irqsave(&delayed_lock, flags);
 	for (i = 0; i < nr_delayed && !work; i++) {
-		int cpu = delayed[i].cpu;
-
+		cpu = delayed[i].cpu;
 		if (delayed[i].when > now ||
 		    (cpu < nr_cpu_ids && cpu_online(cpu) && cpu != here))
 			continue;
@@ -348,7 +348,7 @@ void native_run_delayed(unsigned int here)
 	}
 	spin_unlock_irqrestore(&delayed_lock, flags);
 	if (work)
-		run_work(work, here);
+		run_work(work, cpu);
 }
 
 bool flush_work(struct work_struct *work)
@@ -363,8 +363,6 @@ bool flush_work(struct work_struct *work)
 	}
 	if (!queued)
 		return false;
-	if (cpu >= nr_cpu_ids || !cpu_online(cpu))
-		cpu = native_current()->cpu;
 	run_work(work, cpu);
 	return true;
 }
