@@ -374,19 +374,12 @@ static bool install_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	return !rest || put_sheaf(s, rest);
 }
 
-/* A full sheaf, if there is one; in exchange for an empty one, if @trade. */
-static struct slab_sheaf *full_for_empty(struct node_barn *barn, bool trade,
-					 struct slab_sheaf **empty)
-{
-	return trade ? barn_swap_empty(barn, empty) : barn_get_full(barn);
-}
-
 /*
  * The barn of this node, if there is one, has none: has that of the node where memory
- * comes from? Out of line.
+ * comes from, in exchange for @empty, if that is not NULL? Out of line.
  */
 static noinline struct slab_sheaf *
-full_from_near_barn(struct kmem_cache *s, bool trade, struct slab_sheaf **empty)
+full_from_near_barn(struct kmem_cache *s, struct slab_sheaf **empty)
 {
 	struct node_barn *barn = get_barn(s), *near = get_near_barn(s);
 	struct slab_sheaf *full = NULL;
@@ -394,7 +387,7 @@ full_from_near_barn(struct kmem_cache *s, bool trade, struct slab_sheaf **empty)
 	if (!barn)
 		return NULL;
 	if (near)
-		full = full_for_empty(near, trade, empty);
+		full = empty ? barn_swap_empty(near, empty) : barn_get_full(near);
 	if (full)
 		return full;
 	balance_lacked(&barn->demand, jiffies);
@@ -437,7 +430,7 @@ static noinline bool trade_empty_main(struct kmem_cache *s,
 	if (barn)
 		full = barn_swap_empty(barn, rest);
 	if (unlikely(!full)) {
-		full = full_from_near_barn(s, true, rest);
+		full = full_from_near_barn(s, rest);
 		if (!full) {
 			*rest = NULL;
 			return false;
@@ -464,7 +457,7 @@ static noinline bool full_main_from_barn(struct kmem_cache *s,
 	if (barn)
 		full = barn_get_full(barn);
 	if (!full)
-		full = full_from_near_barn(s, false, NULL);
+		full = full_from_near_barn(s, NULL);
 	if (!full)
 		return false;
 

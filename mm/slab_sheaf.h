@@ -209,7 +209,7 @@ bool sheaf_take_back(struct kmem_cache *s, struct slab_sheaf *sheaf,
 
 /* Sizes that follow the load: mm/slab_sheaf_grow.c */
 int sheaf_paying_node(int node);
-unsigned int sheaf_barn_limit(struct kmem_cache *s, int node, int wanted);
+unsigned int sheaf_barn_limit(const struct kmem_cache *s, int node);
 bool sheaf_barn_grow(struct kmem_cache *s, struct node_barn *barn, int node);
 void sheaf_barn_lower(struct kmem_cache *s, int node, unsigned int used);
 void sheaf_barn_update(struct kmem_cache *s, int node);

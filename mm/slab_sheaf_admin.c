@@ -516,7 +516,7 @@ EXPORT_SYMBOL_IF_KUNIT(slab_alloc_barn);
 
 static int make_barn(struct kmem_cache *s, struct node_barn **barns, int node)
 {
-	unsigned int full = sheaf_barn_limit(s, node, s->barn_max_full);
+	unsigned int full = sheaf_barn_limit(s, node);
 	struct node_barn *barn;
 
 	barn = slab_alloc_barn(node);

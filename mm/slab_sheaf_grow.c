@@ -100,15 +100,14 @@ static bool is_pinned(const struct kmem_cache *s)
  * sheaf_barn_limit - how many sheaves the barn of a node should accept at first
  * @s: The cache.
  * @node: The node.
- * @wanted: What somebody has asked for, or BARN_LIMIT_AUTO.
  *
  * Context: Any.
- * Return: The number of full sheaves, or of empty ones.
+ * Return: The number of full sheaves.
  */
-unsigned int sheaf_barn_limit(struct kmem_cache *s, int node, int wanted)
+unsigned int sheaf_barn_limit(const struct kmem_cache *s, int node)
 {
-	if (wanted != BARN_LIMIT_AUTO)
-		return wanted;
+	if (is_pinned(s))
+		return s->barn_max_full;
 	return sheaf_follows(s, BALANCE_GROWTH) ? BALANCE_MIN_SHEAVES :
 						  fixed_limit(node);
 }
@@ -276,7 +275,7 @@ void sheaf_set_capacity(struct kmem_cache *s, unsigned int capacity)
  */
 void sheaf_barn_update(struct kmem_cache *s, int node)
 {
-	unsigned int full = sheaf_barn_limit(s, node, s->barn_max_full);
+	unsigned int full = sheaf_barn_limit(s, node);
 	struct node_barn *barn = s->barns[node];
 	unsigned long flags;
 
@@ -287,6 +286,13 @@ void sheaf_barn_update(struct kmem_cache *s, int node)
 		full = max(full, barn->max_full);
 	set_limit(s, barn, full);
 	spin_unlock_irqrestore(&limits_lock, flags);
+}
+
+static unsigned int lower_limit(const struct kmem_cache *s, unsigned int used,
+				unsigned int limit)
+{
+	return may_grow(s) ? balance_limit(used, limit, BALANCE_MIN_SHEAVES) :
+			     limit;
 }
 
 /**
@@ -303,10 +309,14 @@ void sheaf_barn_lower(struct kmem_cache *s, int node, unsigned int used)
 	unsigned long flags;
 	unsigned int limit;
 
+	/* Mostly it is not too high, and nobody is disturbed. */
+	limit = READ_ONCE(barn->max_full);
+	if (lower_limit(s, used, limit) == limit)
+		return;
+
 	spin_lock_irqsave(&limits_lock, flags);
 	limit = barn->max_full;
-	used = may_grow(s) ? balance_limit(used, limit, BALANCE_MIN_SHEAVES) :
-			     limit;
+	used = lower_limit(s, used, limit);
 	if (used < limit) {
 		stat(s, BARN_SHRINK);
 		give_grant_back(barn, mult_frac(barn->granted, limit - used,
