@@ -93,7 +93,7 @@ static bool fill_from_slabs(struct kmem_cache *s, gfp_t gfp,
 static void free_oversize(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
 	slab_flush(s, sheaf->objects, sheaf->size);
-	kfree(sheaf);
+	kfree_nosheaf(sheaf);
 }
 
 /* Memory for an oversize sheaf of @bytes. Not static for the tests alone. */
@@ -103,7 +103,7 @@ VISIBLE_IF_KUNIT void *slab_alloc_oversize(size_t bytes, gfp_t gfp)
 
 	if (bytes > KMALLOC_MAX_SIZE)
 		return NULL;
-	return kmalloc(bytes, gfp & GFP_RECLAIM_MASK);
+	return kmalloc_nosheaf(bytes, gfp & GFP_RECLAIM_MASK);
 }
 EXPORT_SYMBOL_IF_KUNIT(slab_alloc_oversize);
 
@@ -116,7 +116,8 @@ static struct slab_sheaf *prefill_oversize(struct kmem_cache *s, gfp_t gfp,
 	if (!sheaf)
 		return NULL;
 	/* kmemleak would find the addresses of objects that are long out of it. */
-	kmemleak_no_scan(sheaf);
+	if (!IS_ENABLED(CONFIG_SLAB_SHEAVES))
+		kmemleak_no_scan(sheaf);
 
 	sheaf->cache = s;
 	sheaf->size = 0;
@@ -237,6 +238,10 @@ EXPORT_SYMBOL(kmem_cache_refill_sheaf);
 void kmem_cache_return_sheaf(struct kmem_cache *s, gfp_t gfp,
 			     struct slab_sheaf *sheaf)
 {
+	if (unlikely(!sheaf_is_sound(s, sheaf))) {
+		slab_report_corruption(s, "a sheaf that was lent");
+		return;
+	}
 	if (unlikely(sheaf->oversize)) {
 		free_oversize(s, sheaf);
 		stat(s, SHEAF_RETURN_SLOW);

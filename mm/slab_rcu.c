@@ -257,11 +257,15 @@ static void free_rcu_sheaf(struct slab_sheaf *sheaf)
 	size_t size = sheaf->size;
 	size_t accepted;
 
-	if (IS_ENABLED(CONFIG_DEBUG_OBJECTS_RCU_HEAD))
-		kvfree_rcu_unqueue(sheaf->objects, size);
-	accepted = slab_free_hooks_bulk(s, &size, sheaf->objects);
-	sheaf->size = size;
-	put_rcu_sheaf(s, sheaf, accepted);
+	if (likely(sheaf_is_sound(s, sheaf))) {
+		if (IS_ENABLED(CONFIG_DEBUG_OBJECTS_RCU_HEAD))
+			kvfree_rcu_unqueue(sheaf->objects, size);
+		accepted = slab_free_hooks_bulk(s, &size, sheaf->objects);
+		sheaf->size = size;
+		put_rcu_sheaf(s, sheaf, accepted);
+	} else {
+		slab_report_corruption(s, "a sheaf of kfree_rcu()");
+	}
 
 	/* Pairs with none_under_way(): the cache may be gone from here on. */
 	smp_mb();
@@ -417,6 +421,25 @@ static void rcu_free_is_full(struct slub_percpu_sheaves *pcs,
 		start_poll_synchronize_rcu();
 }
 
+/* Somebody has written to the rcu_free of this CPU who should not. */
+static void forget_rcu_free(struct kmem_cache *s,
+			    struct slub_percpu_sheaves *pcs,
+			    struct slab_sheaf *sheaf)
+{
+	struct rcu_sheaves *rs = this_cpu_ptr(&rcu_sheaves);
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&rs->lock, flags);
+	if (pcs->rcu_free == sheaf) {
+		WRITE_ONCE(pcs->rcu_free, NULL);
+		list_del(&sheaf->barn_list);
+		rs->nr_filling--;
+		pcs->rcu_done++;
+	}
+	raw_spin_unlock_irqrestore(&rs->lock, flags);
+	sheaf_is_unsound(s, true);
+}
+
 /*
  * Whoever floods the queue of this CPU frees as much as he adds. But to free may be to
  * call kfree_rcu(), as for the last object of a memcg, and to get here again.
@@ -458,6 +481,11 @@ static bool kfree_rcu_slow(struct kmem_cache *s, void *object)
 	struct slab_sheaf *sheaf = READ_ONCE(pcs->rcu_free);
 	struct slab_sheaf *empty = NULL;
 
+	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) && sheaf &&
+	    unlikely(!sheaf_is_sound(s, sheaf) || sheaf->size == sheaf->capacity)) {
+		forget_rcu_free(s, pcs, sheaf);
+		sheaf = NULL;
+	}
 	if (!sheaf) {
 		local_unlock(&s->cpu_sheaves->lock);
 		empty = get_rcu_free(s);
@@ -477,10 +505,14 @@ static bool kfree_rcu_slow(struct kmem_cache *s, void *object)
 		}
 	}
 
-	sheaf->objects[sheaf->size] = object;
-	WRITE_ONCE(sheaf->size, sheaf->size + 1);
-	if (sheaf->size == sheaf->capacity)
-		rcu_free_is_full(pcs, sheaf);
+	if (sheaf_ends_with(sheaf, object)) {
+		sheaf_freed_twice(s, object);
+	} else {
+		sheaf->objects[sheaf->size] = object;
+		WRITE_ONCE(sheaf->size, sheaf->size + 1);
+		if (sheaf->size == sheaf->capacity)
+			rcu_free_is_full(pcs, sheaf);
+	}
 	local_unlock(&s->cpu_sheaves->lock);
 
 	if (empty)
@@ -565,13 +597,24 @@ void kfree_rcu_sheaf(struct rcu_head *head, void *object)
 		return;
 	}
 
+	/* Free already, and for everybody. */
+	sheaf = this_cpu_read(sheaves->main);
+	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) &&
+	    sheaf_has_objects(sheaf) && sheaf_ends_with(sheaf, object)) {
+		sheaf_freed_twice(s, object);
+		local_unlock(&sheaves->lock);
+		return;
+	}
 	sheaf = this_cpu_read(sheaves->rcu_free);
-	if (unlikely(!sheaf || sheaf->size + 1 >= sheaf->capacity)) {
+	if (unlikely(!sheaf || sheaf->size + 1UL >= sheaf->capacity)) {
 		kfree_rcu_rest(s, head, object);
 		return;
 	}
 
-	sheaf->objects[sheaf->size++] = object;
+	if (sheaf_ends_with(sheaf, object))
+		sheaf_freed_twice(s, object);
+	else
+		sheaf_push(sheaf, object);
 	local_unlock(&sheaves->lock);
 	stat(s, FREE_RCU_SHEAF);
 	return;

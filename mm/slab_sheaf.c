@@ -85,7 +85,8 @@
  * mm/slab_sheaf_admin.c has what is done from outside, and to all CPUs.
  *
  * Memory for sheaves comes from kmalloc_nosheaf(), that is, from caches without
- * sheaves, where no user data lies beside them.
+ * sheaves, where no user data lies beside them. It goes back without the addresses
+ * that were in it.
  *
  * Lock order: slab_mutex, visit_mutex, pcs->lock, barn->lock. Neither memory is
  * allocated nor are slabs touched under the latter two.
@@ -214,14 +215,55 @@ void free_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	stat(s, SHEAF_FREE);
 }
 
+/**
+ * sheaf_is_unsound - complain about a sheaf that somebody has written to
+ * @s: The cache.
+ * @locked: Whether the sheaf lock is held.
+ *
+ * Context: Any.
+ */
+void sheaf_is_unsound(struct kmem_cache *s, bool locked)
+{
+	/* Who is stopped leaves nothing locked behind. */
+	if (IS_ENABLED(CONFIG_BUG_ON_DATA_CORRUPTION) && locked &&
+	    !slab_in_kunit_test())
+		local_unlock(&s->cpu_sheaves->lock);
+	slab_report_corruption(s, "a sheaf that cannot be one");
+}
+
+/* A sheaf, or NULL. One that somebody has written to who should not is left alone. */
+static struct slab_sheaf *sound(struct kmem_cache *s, struct slab_sheaf *sheaf,
+				bool locked)
+{
+	if (!sheaf || sheaf_is_sound(s, sheaf))
+		return sheaf;
+	sheaf_is_unsound(s, locked);
+	return NULL;
+}
+
+/* The same, of one that should be empty. */
+static struct slab_sheaf *sound_empty(struct kmem_cache *s,
+				      struct slab_sheaf *sheaf, bool locked)
+{
+	sheaf = sound(s, sheaf, locked);
+	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) || !sheaf ||
+	    likely(!sheaf->size))
+		return sheaf;
+	sheaf_is_unsound(s, locked);
+	return NULL;
+}
+
 /*
  * The spare of a CPU. Whoever holds the lock may give the CPU one, if it has none;
  * anybody may take it away (mm/slab_sheaf_admin.c). Whoever wants to know what is
  * in it takes it first.
  */
-static struct slab_sheaf *take_spare(struct slub_percpu_sheaves *pcs)
+static struct slab_sheaf *take_spare(struct kmem_cache *s,
+				     struct slub_percpu_sheaves *pcs)
 {
-	return READ_ONCE(pcs->spare) ? xchg(&pcs->spare, NULL) : NULL;
+	if (!READ_ONCE(pcs->spare))
+		return NULL;
+	return sound(s, xchg(&pcs->spare, NULL), true);
 }
 
 static void give_spare(struct slub_percpu_sheaves *pcs,
@@ -244,12 +286,23 @@ static void set_main(struct slub_percpu_sheaves *pcs, struct slab_sheaf *sheaf)
 	WRITE_ONCE(pcs->main, sheaf);
 }
 
+/* If main must not be used, the spare takes its place, if there is one. */
+static bool check_main(struct kmem_cache *s, struct slub_percpu_sheaves *pcs)
+{
+	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) ||
+	    likely(pcs->main == slab_no_sheaf || sheaf_is_sound(s, pcs->main)))
+		return true;
+	set_main(pcs, take_spare(s, pcs) ?: slab_no_sheaf);
+	sheaf_is_unsound(s, true);
+	return false;
+}
+
 /* Whoever can get by without one takes this, if locks of any kind may be held. */
 struct slab_sheaf *find_empty_sheaf(struct kmem_cache *s)
 {
 	struct node_barn *barn = get_barn(s);
 
-	return barn ? barn_get_empty(barn) : NULL;
+	return barn ? sound_empty(s, barn_get_empty(barn), false) : NULL;
 }
 
 struct slab_sheaf *get_empty_sheaf(struct kmem_cache *s, gfp_t gfp)
@@ -282,6 +335,8 @@ void flush_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 
 void release_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
+	if (!sound(s, sheaf, false))
+		return;
 	flush_sheaf(s, sheaf);
 	free_empty_sheaf(s, sheaf);
 }
@@ -351,8 +406,9 @@ static bool install_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 		return put_sheaf(s, sheaf);
 
 	pcs = this_cpu_ptr(s->cpu_sheaves);
+	check_main(s, pcs);
 	main = pcs->main;
-	spare = take_spare(pcs);
+	spare = take_spare(s, pcs);
 	if (main == slab_no_sheaf) {
 		main = sheaf;
 	} else if (!spare) {
@@ -397,6 +453,14 @@ full_from_near_barn(struct kmem_cache *s, struct slab_sheaf **empty)
 	return NULL;
 }
 
+/* A barn gave main for a full one. */
+static bool full_main_is_sound(struct kmem_cache *s,
+			       struct slub_percpu_sheaves *pcs)
+{
+	return check_main(s, pcs) &&
+	       (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) || pcs->main->size);
+}
+
 /* The cache has no sheaves any more: nor shall this CPU. */
 static struct slab_sheaf *retire_main(struct slub_percpu_sheaves *pcs)
 {
@@ -438,7 +502,7 @@ static noinline bool trade_empty_main(struct kmem_cache *s,
 	}
 	stat(s, BARN_GET);
 	set_main(pcs, full);
-	return true;
+	return full_main_is_sound(s, pcs);
 }
 
 /*
@@ -467,7 +531,7 @@ static noinline bool full_main_from_barn(struct kmem_cache *s,
 		give_spare(pcs, empty);
 	stat(s, BARN_GET);
 	set_main(pcs, full);
-	return true;
+	return full_main_is_sound(s, pcs);
 }
 
 /* Make main one that has objects, by means of spare and the barn alone. */
@@ -475,7 +539,7 @@ static __always_inline bool replace_empty_main(struct kmem_cache *s,
 					       struct slub_percpu_sheaves *pcs,
 					       struct slab_sheaf **rest)
 {
-	struct slab_sheaf *spare = take_spare(pcs);
+	struct slab_sheaf *spare = take_spare(s, pcs);
 	struct slab_sheaf *main = pcs->main;
 
 	lockdep_assert_held(this_cpu_ptr(&s->cpu_sheaves->lock));
@@ -525,17 +589,21 @@ static noinline bool trade_full_main(struct kmem_cache *s,
 			return false;
 	}
 	stat(s, BARN_PUT);
-	set_main(pcs, empty);
-	return true;
+	empty = sound_empty(s, empty, true);
+	set_main(pcs, empty ?: take_spare(s, pcs) ?: slab_no_sheaf);
+	return empty;
 }
 
 /* Make main an empty one from the barn. The main so far, if any, becomes the spare. */
 static noinline bool empty_main_from_barn(struct kmem_cache *s,
 					  struct slub_percpu_sheaves *pcs)
 {
-	struct slab_sheaf *empty = find_empty_sheaf(s);
+	struct node_barn *barn = get_barn(s);
+	struct slab_sheaf *empty = NULL;
 	struct slab_sheaf *full = pcs->main;
 
+	if (barn)
+		empty = sound_empty(s, barn_get_empty(barn), true);
 	if (!empty)
 		return false;
 	if (full != slab_no_sheaf)
@@ -548,7 +616,7 @@ static noinline bool empty_main_from_barn(struct kmem_cache *s,
 static __always_inline bool replace_full_main(struct kmem_cache *s,
 					      struct slub_percpu_sheaves *pcs)
 {
-	struct slab_sheaf *spare = take_spare(pcs);
+	struct slab_sheaf *spare = take_spare(s, pcs);
 	struct slab_sheaf *main = pcs->main;
 
 	lockdep_assert_held(this_cpu_ptr(&s->cpu_sheaves->lock));
@@ -646,7 +714,7 @@ static noinline void *alloc_miss(struct kmem_cache *s,
 	}
 
 	/* If there is a spare, it is empty as well, and can be refilled. */
-	empty = take_spare(pcs);
+	empty = take_spare(s, pcs);
 	again = (unsigned int)jiffies - pcs->missed_at < BALANCE_INTERVAL;
 	fill = note_miss(s, pcs);
 	if (unlikely(!fill))
@@ -683,6 +751,7 @@ void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node)
 	struct slab_sheaf *main;
 	void *object = NULL;
 
+	check_main(s, pcs);
 	if (unlikely(!sheaf_capacity(s) && pcs->main == slab_no_sheaf)) {
 		local_unlock(&s->cpu_sheaves->lock);
 		return NULL;
@@ -692,8 +761,13 @@ void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node)
 	if (node != NUMA_NO_NODE && !node_state(node, N_NORMAL_MEMORY))
 		node = NUMA_NO_NODE;
 
-	if (unlikely(!pcs->main->size && !replace_empty_main(s, pcs, &rest)))
-		return alloc_miss(s, pcs, gfp, node);
+	if (unlikely(!pcs->main->size && !replace_empty_main(s, pcs, &rest))) {
+		object = alloc_miss(s, pcs, gfp, node);
+		/* The full sheaf that came for it was none. */
+		if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) && unlikely(rest))
+			free_empty_sheaf(s, rest);
+		return object;
+	}
 
 	main = pcs->main;
 	if (object_on_node(main->objects[main->size - 1], node)) {
@@ -718,7 +792,7 @@ static noinline bool free_miss(struct kmem_cache *s,
 	if (likely(sheaf_capacity(s)))
 		fill = note_miss(s, pcs);
 	if (unlikely(!fill)) {
-		struct slab_sheaf *spare = take_spare(pcs);
+		struct slab_sheaf *spare = take_spare(s, pcs);
 
 		sheaf = retire_main(pcs);
 		local_unlock(&s->cpu_sheaves->lock);
@@ -753,12 +827,13 @@ static noinline bool free_miss(struct kmem_cache *s,
 bool __sheaf_free(struct kmem_cache *s, void *object)
 {
 	struct slub_percpu_sheaves *pcs = this_cpu_ptr(s->cpu_sheaves);
-	struct slab_sheaf *main = pcs->main;
+	struct slab_sheaf *main;
 
+	check_main(s, pcs);
+	main = pcs->main;
 	/* Freed twice in a row, and the sheaf is full by the first time. */
-	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) && main->size &&
-	    unlikely(main->objects[main->size - 1] == object)) {
-		sheaf_report_double_free(main, object);
+	if (sheaf_ends_with(main, object)) {
+		sheaf_freed_twice(s, object);
 		local_unlock(&s->cpu_sheaves->lock);
 		return true;
 	}
@@ -785,6 +860,7 @@ static unsigned int take_from_sheaves(struct kmem_cache *s, unsigned int nr,
 		if (!local_trylock(&s->cpu_sheaves->lock))
 			break;
 		pcs = this_cpu_ptr(s->cpu_sheaves);
+		check_main(s, pcs);
 		if (pcs->main->size || next_full_main(s, pcs, &rest)) {
 			batch = min(nr - done, pcs->main->size);
 			pcs->main->size -= batch;
@@ -803,21 +879,24 @@ static unsigned int take_from_sheaves(struct kmem_cache *s, unsigned int nr,
 }
 
 /**
- * sheaf_report_double_free - complain about an object that is free already
- * @sheaf: The sheaf that it is in.
- * @object: The object. Nothing is done with it, so no harm is done.
+ * sheaf_freed_twice - an object is freed that is free already
+ * @s: The cache.
+ * @object: The object.
  *
- * Context: Any, with the sheaf lock held.
+ * Context: Any, with the sheaf lock held. Returns in KUnit tests only.
  */
-void sheaf_report_double_free(struct slab_sheaf *sheaf, void *object)
+void sheaf_freed_twice(struct kmem_cache *s, void *object)
 {
 	if (slab_in_kunit_test())
 		return;
-	WARN(1, "%s: object %p is freed twice\n", sheaf->cache->name, object);
+	/* Who is stopped leaves nothing locked behind. */
+	local_unlock(&s->cpu_sheaves->lock);
+	slab_report_double_free(s, object);
 }
 
 /* As sheaf_push() does, but the size is not stored and loaded for each of them. */
-static void push_objects(struct slab_sheaf *sheaf, void **p, unsigned int nr)
+static void push_objects(struct kmem_cache *s, struct slab_sheaf *sheaf,
+			 void **p, unsigned int nr)
 {
 	void **top = sheaf->objects + sheaf->size;
 #ifdef CONFIG_SLAB_FREELIST_HARDENED
@@ -825,7 +904,7 @@ static void push_objects(struct slab_sheaf *sheaf, void **p, unsigned int nr)
 
 	for (; nr; nr--, p++) {
 		if (unlikely(*p == last)) {
-			sheaf_report_double_free(sheaf, *p);
+			sheaf_freed_twice(s, *p);
 			continue;
 		}
 		last = *p;
@@ -878,11 +957,16 @@ static unsigned int put_into_sheaves(struct kmem_cache *s, unsigned int nr,
 		if (!local_trylock(&s->cpu_sheaves->lock))
 			break;
 		pcs = this_cpu_ptr(s->cpu_sheaves);
-		if (pcs->main->size < pcs->main->capacity ||
-		    next_empty_main(s, pcs)) {
+		check_main(s, pcs);
+		/* Once more, and the sheaf is full by the first time. */
+		if (sheaf_ends_with(pcs->main, p[done])) {
+			sheaf_freed_twice(s, p[done]);
+			batch = 1;
+		} else if (pcs->main->size < pcs->main->capacity ||
+			   next_empty_main(s, pcs)) {
 			batch = min(nr - done,
 				    pcs->main->capacity - pcs->main->size);
-			push_objects(pcs->main, p + done, batch);
+			push_objects(s, pcs->main, p + done, batch);
 		}
 		local_unlock(&s->cpu_sheaves->lock);
 
@@ -973,7 +1057,7 @@ struct slab_sheaf *send_home(struct kmem_cache *s, struct slab_sheaf *full)
 		if (empty || barn_put_full(barn, full) ||
 		    (barn_refused(s, barn, node) && barn_put_full(barn, full))) {
 			stat(s, BARN_PUT);
-			return empty;
+			return sound_empty(s, empty, false);
 		}
 	}
 	stat(s, BARN_PUT_FAIL);
@@ -1023,8 +1107,11 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
 
 	pcs = this_cpu_ptr(s->cpu_sheaves);
 	sheaf = pcs->remote;
-	if (likely(sheaf && sheaf->size + 1 < sheaf->capacity)) {
-		sheaf_push(sheaf, object);
+	if (likely(sheaf && sheaf->size + 1UL < sheaf->capacity)) {
+		if (sheaf_ends_with(sheaf, object))
+			sheaf_freed_twice(s, object);
+		else
+			sheaf_push(sheaf, object);
 		local_unlock(&s->cpu_sheaves->lock);
 		stat(s, FREE_FASTPATH);
 		return true;
@@ -1032,6 +1119,12 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
 	WRITE_ONCE(pcs->remote, NULL);
 	local_unlock(&s->cpu_sheaves->lock);
 
+	sheaf = sound(s, sheaf, false);
+	if (sheaf && sheaf_ends_with(sheaf, object)) {
+		slab_report_double_free(s, object);
+		install_remote(s, sheaf);
+		return true;
+	}
 	/* As in __sheaf_free(), no gfp flag is harmless. */
 	if (!sheaf)
 		sheaf = get_empty_sheaf(s, 0);
@@ -1060,7 +1153,7 @@ static struct slab_sheaf *get_sheaf_to_lend(struct kmem_cache *s,
 	struct slab_sheaf *sheaf = NULL;
 
 	if (barn)
-		sheaf = barn_get_full(barn);
+		sheaf = sound(s, barn_get_full(barn), false);
 	if (sheaf) {
 		stat(s, BARN_GET);
 		if (likely(sheaf->capacity >= size))
@@ -1099,7 +1192,7 @@ struct slab_sheaf *sheaf_lend(struct kmem_cache *s, unsigned int size,
 	if (local_trylock(&s->cpu_sheaves->lock)) {
 		struct slub_percpu_sheaves *pcs = this_cpu_ptr(s->cpu_sheaves);
 
-		sheaf = take_spare(pcs);
+		sheaf = take_spare(s, pcs);
 		if (sheaf && unlikely(sheaf->capacity < size)) {
 			give_spare(pcs, sheaf);
 			sheaf = NULL;
@@ -1152,7 +1245,7 @@ static bool install_lent_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	} else if (likely(!READ_ONCE(pcs->spare))) {
 		give_spare(pcs, sheaf);
 	} else {
-		small = take_spare(pcs);
+		small = take_spare(s, pcs);
 		if (small && small->capacity >= sheaf->capacity) {
 			give_spare(pcs, small);
 			small = NULL;

@@ -15,6 +15,23 @@
 #include "slab.h"
 #include "slab_barn.h"
 
+/* What the largest piece of memory that can be allocated has room for. */
+#define SHEAF_MAX_CAPACITY						\
+	((unsigned int)((KMALLOC_MAX_SIZE -				\
+			 sizeof(struct slab_sheaf)) / sizeof(void *)))
+
+/*
+ * Whether nobody has written to the head of a sheaf who should not. Who gets at the size
+ * from in front of it comes across the cache.
+ */
+static inline bool sheaf_is_sound(const struct kmem_cache *s,
+				  const struct slab_sheaf *sheaf)
+{
+	return !IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) ||
+	       likely(sheaf->cache == s && sheaf->size <= sheaf->capacity &&
+		      sheaf->capacity <= SHEAF_MAX_CAPACITY);
+}
+
 #ifdef CONFIG_SLAB_SHEAVES
 
 /**
@@ -68,24 +85,33 @@ extern const struct slab_sheaf slab_no_sheaf_storage;
 void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node);
 bool __sheaf_free(struct kmem_cache *s, void *object);
 
-void sheaf_report_double_free(struct slab_sheaf *sheaf, void *object);
+void sheaf_freed_twice(struct kmem_cache *s, void *object);
+
+/* Whether there is an object in it. A size that cannot be is none. */
+static __always_inline bool sheaf_has_objects(const struct slab_sheaf *sheaf)
+{
+	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED))
+		return sheaf->size - 1 < sheaf->capacity;
+	return sheaf->size;
+}
+
+/*
+ * Freed twice in a row: what set_freepointer() finds out as well. In an empty sheaf
+ * this looks at the size and the capacity, which are nobody's address.
+ */
+static __always_inline bool sheaf_ends_with(struct slab_sheaf *sheaf,
+					    const void *object)
+{
+	void **top = sheaf->objects + sheaf->size;
+
+	return IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) &&
+	       unlikely(top[-1] == object);
+}
 
 /* Store an object in a sheaf that has room. */
 static __always_inline void sheaf_push(struct slab_sheaf *sheaf, void *object)
 {
-	void **top = sheaf->objects + sheaf->size;
-
-	/*
-	 * Freed twice in a row: what set_freepointer() finds out as well. In an
-	 * empty sheaf this looks at the size and the capacity, which are nobody's
-	 * address.
-	 */
-	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) &&
-	    unlikely(top[-1] == object)) {
-		sheaf_report_double_free(sheaf, object);
-		return;
-	}
-	*top = object;
+	sheaf->objects[sheaf->size] = object;
 	sheaf->size++;
 }
 
@@ -112,7 +138,7 @@ static __always_inline void *sheaf_alloc(struct kmem_cache *s, gfp_t gfp,
 		return NULL;
 
 	main = this_cpu_read(sheaves->main);
-	if (unlikely(!main->size ||
+	if (unlikely(!sheaf_has_objects(main) ||
 		     (IS_ENABLED(CONFIG_NUMA) && node != NUMA_NO_NODE)))
 		return __sheaf_alloc(s, gfp, node);
 
@@ -139,10 +165,13 @@ static __always_inline bool sheaf_free(struct kmem_cache *s, void *object)
 		return false;
 
 	main = this_cpu_read(sheaves->main);
-	if (unlikely(main->size == main->capacity))
+	if (unlikely(main->size >= main->capacity))
 		return __sheaf_free(s, object);
 
-	sheaf_push(main, object);
+	if (sheaf_ends_with(main, object))
+		sheaf_freed_twice(s, object);
+	else
+		sheaf_push(main, object);
 	local_unlock(&sheaves->lock);
 	stat(s, FREE_FASTPATH);
 	return true;
@@ -264,6 +293,7 @@ struct node_barn *slab_alloc_barn(int node);
 #endif
 
 /* Whole sheaves, for those who use them in other ways, such as mm/slab_rcu.c */
+void sheaf_is_unsound(struct kmem_cache *s, bool locked);
 void free_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf);
 void release_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf);
 void release_sheaves(struct list_head *sheaves);

@@ -52,11 +52,6 @@
 #include "internal.h"
 #include "slab_sheaf.h"
 
-/* What the largest piece of memory that can be allocated has room for. */
-#define SHEAF_MAX_CAPACITY						\
-	((unsigned int)((KMALLOC_MAX_SIZE -				\
-			 sizeof(struct slab_sheaf)) / sizeof(void *)))
-
 /* What the command line says of all caches, or -1; and of some: "cache=N,cache=N" */
 static int boot_capacity __ro_after_init = -1;
 static char boot_capacities[256] __ro_after_init;
@@ -510,7 +505,7 @@ VISIBLE_IF_KUNIT struct node_barn *slab_alloc_barn(int node)
 {
 	KUNIT_STATIC_STUB_REDIRECT(slab_alloc_barn, node);
 
-	return kzalloc_node(sizeof(struct node_barn), GFP_KERNEL, node);
+	return kmem_cache_alloc_node(slab_barn_cache, GFP_KERNEL, node);
 }
 EXPORT_SYMBOL_IF_KUNIT(slab_alloc_barn);
 
@@ -533,10 +528,12 @@ static void free_barns(struct node_barn **barns)
 {
 	int node;
 
-	if (barns)
-		for_each_node(node)
-			kfree(barns[node]);
-	kfree(barns);
+	if (!barns)
+		return;
+	for_each_node(node)
+		if (barns[node])
+			kmem_cache_free(slab_barn_cache, barns[node]);
+	kmem_cache_free(slab_barns_cache, barns);
 }
 
 /**
@@ -630,7 +627,7 @@ static int start_sheaves(struct kmem_cache *s, unsigned int capacity)
 	s->barn_max_empty = BARN_LIMIT_AUTO;
 	s->feedback = BALANCE_ALL;
 
-	barns = kcalloc(nr_node_ids, sizeof(*barns), GFP_KERNEL);
+	barns = kmem_cache_zalloc(slab_barns_cache, GFP_KERNEL);
 	if (!barns)
 		return -ENOMEM;
 	for_each_online_node(node) {

@@ -46,8 +46,8 @@ static void double_free_is_ignored(struct kunit *test)
 	struct object *obj;
 	void *p[2];
 
-	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED))
-		kunit_skip(test, "needs CONFIG_SLAB_FREELIST_HARDENED");
+	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) || !IS_ENABLED(CONFIG_SLUB_DEBUG))
+		kunit_skip(test, "needs CONFIG_SLAB_FREELIST_HARDENED and CONFIG_SLUB_DEBUG");
 	if (IS_ENABLED(CONFIG_KASAN))
 		kunit_skip(test, "KASAN finds it out before");
 	if (IS_ENABLED(CONFIG_MEM_ALLOC_PROFILING_DEBUG) && mem_alloc_profiling_enabled())

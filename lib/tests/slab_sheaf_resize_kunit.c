@@ -221,8 +221,9 @@ static void take_barns_away(struct kunit *test)
 	resize(test, 0);
 	st->cache->barns = NULL;
 	for_each_node(node)
-		kfree(barns[node]);
-	kfree(barns);
+		if (barns[node])
+			kmem_cache_free(slab_barn_cache, barns[node]);
+	kmem_cache_free(slab_barns_cache, barns);
 }
 
 static struct {
@@ -235,7 +236,7 @@ static struct node_barn *little_memory_for_barns(int node)
 	if (barn_memory.made == barn_memory.left)
 		return NULL;
 	barn_memory.made++;
-	return kzalloc_node(sizeof(struct node_barn), GFP_KERNEL, node);
+	return kmem_cache_alloc_node(slab_barn_cache, GFP_KERNEL, node);
 }
 
 /* There is no memory for the barn of the first node, or of the second, and so on. */

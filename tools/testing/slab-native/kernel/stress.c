@@ -578,6 +578,7 @@ static const char * const left_names[] = {
 	"kmalloc-192", "kmalloc-256", "kmalloc-512", "kmalloc-1k", "kmalloc-2k",
 	"kmalloc-4k", "kmalloc-8k",
 	"sheaf-64", "sheaf-128", "sheaf-256", "sheaf-512", "sheaf-1k", "sheaf-2k", "sheaf-4k",
+	"sheaf-barn", "sheaf-barns",
 };
 
 #define NR_LEFT		ARRAY_SIZE(left_names)
