@@ -10,6 +10,7 @@ not report.
 import glob
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -43,16 +44,31 @@ def group(suite):
     return "slab_sheaf" if suite.startswith("slab_sheaf_") else suite
 
 
+def without_messages(lines):
+    """What the kernel says between the two lines at the head of a test, the tool takes for
+    the end of it."""
+    behind_version = False
+    for line in lines:
+        if re.search(r"KTAP version|# Subtest: |\b1\.\.\d+$", line):
+            behind_version = "KTAP version" in line
+        elif behind_version:
+            continue
+        yield line
+
+
 def parse(tree, log):
     """Return {suite: [(test, status)]}; empty when the log has no KTAP."""
     with open(log, encoding="utf-8", errors="replace") as f:
-        if "KTAP version" not in f.read():
-            return {}
+        lines = f.readlines()
+    if not any("KTAP version" in line for line in lines):
+        return {}
     tool = os.path.join(tree, "tools/testing/kunit/kunit.py")
     with tempfile.TemporaryDirectory() as tmp:
-        out = os.path.join(tmp, "json")
+        out, ktap = os.path.join(tmp, "json"), os.path.join(tmp, "ktap")
+        with open(ktap, "w", encoding="utf-8") as f:
+            f.writelines(without_messages(lines))
         done = subprocess.run(
-            [sys.executable, "-B", tool, "parse", "--json=" + out, log],
+            [sys.executable, "-B", tool, "parse", "--json=" + out, ktap],
             capture_output=True, text=True, check=False)
         if not os.path.exists(out):
             sys.exit("error: kunit.py cannot parse " + log + ": " + done.stderr.strip()[-200:])

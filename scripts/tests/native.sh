@@ -106,7 +106,7 @@ breaks "the lock of the sheaves is missing" sheaf-lock slab_sheaf.c '
 breaks "a sheaf is used after it was freed" after-free slab_sheaf.c '
 	/^void \*__sheaf_alloc/ { f = 1 }
 	{ print }
-	f && /free_empty_sheaf\(s, rest\);/ {
+	f && /free_empty_sheaf\(s, rest\);/ && ++n == 2 {
 		print "\t\tif (rest) put_empty_sheaf(s, rest);"
 		f = 0
 	}' address
