@@ -421,13 +421,20 @@ static void rcu_free_is_full(struct slub_percpu_sheaves *pcs,
 		start_poll_synchronize_rcu();
 }
 
-/* Somebody has written to the rcu_free of this CPU who should not. */
-static void forget_rcu_free(struct kmem_cache *s,
-			    struct slub_percpu_sheaves *pcs,
-			    struct slab_sheaf *sheaf)
+/*
+ * The rcu_free of this CPU, or NULL. One that somebody has written to who should not is
+ * left alone.
+ */
+static struct slab_sheaf *sound_rcu_free(struct kmem_cache *s,
+					 struct slub_percpu_sheaves *pcs)
 {
 	struct rcu_sheaves *rs = this_cpu_ptr(&rcu_sheaves);
+	struct slab_sheaf *sheaf = READ_ONCE(pcs->rcu_free);
 	unsigned long flags;
+
+	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) || !sheaf ||
+	    likely(sheaf_is_sound(s, sheaf) && sheaf->size < sheaf->capacity))
+		return sheaf;
 
 	raw_spin_lock_irqsave(&rs->lock, flags);
 	if (pcs->rcu_free == sheaf) {
@@ -438,6 +445,7 @@ static void forget_rcu_free(struct kmem_cache *s,
 	}
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
 	sheaf_is_unsound(s, true);
+	return NULL;
 }
 
 /*
@@ -478,14 +486,9 @@ static struct slab_sheaf *get_rcu_free(struct kmem_cache *s)
 static bool kfree_rcu_slow(struct kmem_cache *s, void *object)
 {
 	struct slub_percpu_sheaves *pcs = this_cpu_ptr(s->cpu_sheaves);
-	struct slab_sheaf *sheaf = READ_ONCE(pcs->rcu_free);
+	struct slab_sheaf *sheaf = sound_rcu_free(s, pcs);
 	struct slab_sheaf *empty = NULL;
 
-	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) && sheaf &&
-	    unlikely(!sheaf_is_sound(s, sheaf) || sheaf->size == sheaf->capacity)) {
-		forget_rcu_free(s, pcs, sheaf);
-		sheaf = NULL;
-	}
 	if (!sheaf) {
 		local_unlock(&s->cpu_sheaves->lock);
 		empty = get_rcu_free(s);
@@ -497,7 +500,7 @@ static bool kfree_rcu_slow(struct kmem_cache *s, void *object)
 		}
 		/* Perhaps on another CPU, or an interrupt has brought one. */
 		pcs = this_cpu_ptr(s->cpu_sheaves);
-		sheaf = READ_ONCE(pcs->rcu_free);
+		sheaf = sound_rcu_free(s, pcs);
 		if (!sheaf) {
 			sheaf = empty;
 			empty = NULL;
@@ -598,15 +601,16 @@ void kfree_rcu_sheaf(struct rcu_head *head, void *object)
 	}
 
 	/* Free already, and for everybody. */
-	sheaf = this_cpu_read(sheaves->main);
-	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) &&
-	    sheaf_has_objects(sheaf) && sheaf_ends_with(sheaf, object)) {
-		sheaf_freed_twice(s, object);
-		local_unlock(&sheaves->lock);
-		return;
+	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED)) {
+		sheaf = this_cpu_read(sheaves->main);
+		if (sheaf_has_objects(sheaf) && sheaf_ends_with(sheaf, object)) {
+			sheaf_freed_twice(s, object);
+			local_unlock(&sheaves->lock);
+			return;
+		}
 	}
 	sheaf = this_cpu_read(sheaves->rcu_free);
-	if (unlikely(!sheaf || sheaf->size + 1UL >= sheaf->capacity)) {
+	if (unlikely(!sheaf || !sheaf_stays_open(sheaf))) {
 		kfree_rcu_rest(s, head, object);
 		return;
 	}

@@ -1107,7 +1107,7 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
 
 	pcs = this_cpu_ptr(s->cpu_sheaves);
 	sheaf = pcs->remote;
-	if (likely(sheaf && sheaf->size + 1UL < sheaf->capacity)) {
+	if (likely(sheaf && sheaf_stays_open(sheaf))) {
 		if (sheaf_ends_with(sheaf, object))
 			sheaf_freed_twice(s, object);
 		else
@@ -1120,6 +1120,12 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
 	local_unlock(&s->cpu_sheaves->lock);
 
 	sheaf = sound(s, sheaf, false);
+	/* It is never full either. */
+	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) && sheaf &&
+	    unlikely(sheaf->size == sheaf->capacity)) {
+		sheaf_is_unsound(s, false);
+		sheaf = NULL;
+	}
 	if (sheaf && sheaf_ends_with(sheaf, object)) {
 		slab_report_double_free(s, object);
 		install_remote(s, sheaf);

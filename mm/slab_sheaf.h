@@ -95,6 +95,14 @@ static __always_inline bool sheaf_has_objects(const struct slab_sheaf *sheaf)
 	return sheaf->size;
 }
 
+/* Whether it will not be full with one object more. */
+static __always_inline bool sheaf_stays_open(const struct slab_sheaf *sheaf)
+{
+	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED))
+		return sheaf->size + 1ULL < sheaf->capacity;
+	return sheaf->size + 1 < sheaf->capacity;
+}
+
 /*
  * Freed twice in a row: what set_freepointer() finds out as well. In an empty sheaf
  * this looks at the size and the capacity, which are nobody's address.
