@@ -32,9 +32,10 @@
  * and no objects are freed by softirqs, where others wait for them to end. The work item
  * starts a grace period after the first sheaf became full (from an isolated CPU, one
  * jiffy later), frees what has waited long enough, has RCU wake it up after another one
- * if there is more, and ends when the queue is empty. Under a flood of kfree_rcu(), who
- * causes it helps: a CPU with a long queue that needs another rcu_free sheaf frees two
- * from the head of its queue.
+ * if there is more, and ends when the queue is empty. Under a flood of kfree_rcu() the
+ * queue is as long as grace periods are, so RCU is asked for expedited ones; and who
+ * causes the flood helps: a CPU with a long queue that needs another rcu_free sheaf frees
+ * two from the head of its queue.
  *
  * Anybody may take an rcu_free sheaf away. The ones of a CPU, of all caches, are in
  * a list, and whoever removes a sheaf there, under rs->lock, owns it; the CPU that
@@ -82,11 +83,7 @@
 /* As long as the old way lets objects wait. */
 #define RCU_COLLECT_JIFFIES	(5 * HZ)
 
-/*
- * So many objects in the queue of a CPU are a flood: RCU has the same idea of it. With
- * fewer of them RCU is already asked for the next grace period before this one is over.
- */
-#define RCU_MANY_OBJECTS	10000
+/* So many objects in the queue of a CPU make RCU begin with the next grace period early. */
 #define RCU_SOME_OBJECTS	1000
 
 /**
@@ -110,6 +107,7 @@ struct rcu_queue {
  * @nr_objects: How many objects there are in @full.
  * @nr_busy: How many sheaves of both are being freed right now.
  * @asked: The grace period that RCU was asked for without waiting for its turn.
+ * @hurried_at: When RCU was last asked for an expedited one, in jiffies.
  * @collect_at: When those in @filling will have waited long enough, in jiffies.
  * @awake: @soon or @after_gp is pending, or runs and will look at the queues; if
  *	   not, there is nothing in the queues.
@@ -127,6 +125,7 @@ struct rcu_sheaves {
 	unsigned long nr_objects;
 	unsigned int nr_busy;
 	unsigned long asked;
+	unsigned long hurried_at;
 	unsigned long collect_at;
 	bool awake;
 	unsigned int cpu;
@@ -370,17 +369,20 @@ static void install_rcu_free(struct slub_percpu_sheaves *pcs,
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
 }
 
+static void remove_rcu_free(struct rcu_sheaves *rs,
+			    struct slub_percpu_sheaves *pcs)
+{
+	lockdep_assert_held(&rs->lock);
+	list_del(&pcs->rcu_free->barn_list);
+	WRITE_ONCE(pcs->rcu_free, NULL);
+	rs->nr_filling--;
+}
+
 /* Of whatever CPU, which may be storing to it. */
 static void take_away(struct rcu_sheaves *rs, struct slab_sheaf *sheaf,
 		      struct rcu_queue *to)
 {
-	struct slub_percpu_sheaves *pcs;
-
-	lockdep_assert_held(&rs->lock);
-	pcs = per_cpu_ptr(sheaf->cache->cpu_sheaves, rs->cpu);
-	WRITE_ONCE(pcs->rcu_free, NULL);
-	list_del(&sheaf->barn_list);
-	rs->nr_filling--;
+	remove_rcu_free(rs, per_cpu_ptr(sheaf->cache->cpu_sheaves, rs->cpu));
 	queue_add(to, sheaf);
 }
 
@@ -392,6 +394,41 @@ static void take_all_away(struct rcu_sheaves *rs)
 		take_away(rs, sheaf, &rs->taken);
 }
 
+static bool any_cpu_is_isolated(void)
+{
+	unsigned int cpu;
+
+	for_each_online_cpu(cpu)
+		if (cpu_is_isolated(cpu))
+			return true;
+	return false;
+}
+
+/*
+ * The more objects wait, the sooner grace periods should be over. RCU is asked for the
+ * next one while this one lasts, and in a flood, once a jiffy, for an expedited one. That
+ * interrupts all CPUs that do something, so not if any of them must not be disturbed,
+ * nor on PREEMPT_RT. Wakes up who sees to grace periods: not from the scheduler.
+ */
+static void hurry_rcu(struct rcu_sheaves *rs, unsigned long gp)
+{
+	unsigned long nr = READ_ONCE(rs->nr_objects);
+	unsigned long now = jiffies;
+
+	if (nr < RCU_SOME_OBJECTS || irqs_disabled())
+		return;
+	if (READ_ONCE(rs->asked) != gp) {
+		WRITE_ONCE(rs->asked, gp);
+		start_poll_synchronize_rcu();
+	}
+
+	if (nr < RCU_MANY_OBJECTS || READ_ONCE(rs->hurried_at) == now)
+		return;
+	WRITE_ONCE(rs->hurried_at, now);
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT) && !any_cpu_is_isolated())
+		start_poll_synchronize_rcu_expedited();
+}
+
 /*
  * The rcu_free of this CPU is full, by a store that was all right even if somebody
  * has taken it away meanwhile.
@@ -401,24 +438,18 @@ static void rcu_free_is_full(struct slub_percpu_sheaves *pcs,
 {
 	struct rcu_sheaves *rs = this_cpu_ptr(&rcu_sheaves);
 	unsigned long flags;
-	bool ask = false;
+	unsigned long gp = 0;
 
 	raw_spin_lock_irqsave(&rs->lock, flags);
 	if (pcs->rcu_free == sheaf) {
-		WRITE_ONCE(pcs->rcu_free, NULL);
-		list_del(&sheaf->barn_list);
-		rs->nr_filling--;
+		remove_rcu_free(rs, pcs);
 		full_add(rs, sheaf);
 		wake_up_queue(rs);
-		ask = rs->nr_objects >= RCU_SOME_OBJECTS && rs->asked != sheaf->gp;
-		if (ask)
-			rs->asked = sheaf->gp;
+		gp = sheaf->gp;
 	}
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
-
-	/* Wakes up the one who sees to grace periods: not from the scheduler. */
-	if (ask && !irqs_disabled())
-		start_poll_synchronize_rcu();
+	if (gp)
+		hurry_rcu(rs, gp);
 }
 
 /*

@@ -399,6 +399,9 @@ static inline void sheaves_cpu_dead(struct kmem_cache *s, unsigned int cpu) { }
 
 #endif /* CONFIG_SLAB_SHEAVES */
 
+/* So many objects that wait on one CPU are a flood: RCU has the same idea of it. */
+#define RCU_MANY_OBJECTS	10000
+
 #ifdef CONFIG_SLAB_RCU_SHEAVES
 void kfree_rcu_sheaves_give(struct kmem_cache *s);
 void kfree_rcu_cpu_dead(unsigned int cpu);

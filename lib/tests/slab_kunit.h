@@ -26,6 +26,7 @@
 
 #include <kunit/resource.h>
 #include <kunit/test.h>
+#include <linux/alloc_tag.h>
 #include <linux/cpu.h>
 #include <linux/hrtimer.h>
 #include <linux/irq_work.h>
@@ -506,6 +507,21 @@ static inline void skip_without_sheaves(struct kunit *test)
 
 	if (!st->cap)
 		kunit_skip(test, "the cache has no sheaves");
+}
+
+/* What bugs elsewhere do. Without counting errors, what a test does is taken seriously. */
+static inline void skip_if_not_hardened(struct kunit *test)
+{
+	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) || !IS_ENABLED(CONFIG_SLUB_DEBUG))
+		kunit_skip(test, "needs CONFIG_SLAB_FREELIST_HARDENED and CONFIG_SLUB_DEBUG");
+}
+
+static inline void skip_if_double_free_is_seen(struct kunit *test)
+{
+	if (IS_ENABLED(CONFIG_KASAN))
+		kunit_skip(test, "KASAN finds it out before");
+	if (IS_ENABLED(CONFIG_MEM_ALLOC_PROFILING_DEBUG) && mem_alloc_profiling_enabled())
+		kunit_skip(test, "memory allocation profiling finds it out before");
 }
 
 /* Frees what the test holds, and destroys the cache, which must be clean. */

@@ -20,9 +20,11 @@
 #include <linux/kthread.h>
 #include <linux/module.h>
 #include <linux/rcupdate.h>
+#include <linux/sched/isolation.h>
 #include <linux/spinlock.h>
 #include <linux/vmalloc.h>
 
+#include "../../kernel/rcu/rcu.h"
 #include "slab_kunit.h"
 
 static const struct slab_counter rcu_counters[] = {
@@ -795,6 +797,84 @@ static void all_go_in_time(struct kunit *test)
 	KUNIT_EXPECT_LT(test, i, 5);
 }
 
+/*
+ * Floods
+ */
+
+/* Objects that all wait at the same time, in sheaves that are full. Returns how many. */
+static unsigned long flood(struct kunit *test, unsigned long nr)
+{
+	struct slab_test *st = test->priv;
+
+	nr = roundup(nr, st->cap);
+	grab(test, nr);
+	kvfree_rcu_barrier();
+	take_moves(test);
+	/* No grace period ends meanwhile. */
+	rcu_read_lock();
+	release_rcu(st, nr);
+	rcu_read_unlock();
+	return nr;
+}
+
+static bool any_isolated(void)
+{
+	int cpu;
+
+	for_each_online_cpu(cpu)
+		if (cpu_is_isolated(cpu))
+			return true;
+	return false;
+}
+
+/* Returns whether RCU expedites a grace period because of so many objects. */
+static bool is_expedited(struct kunit *test, unsigned long nr)
+{
+	unsigned long before = rcu_exp_batches_completed();
+	unsigned long end = jiffies + HZ;
+
+	flood(test, nr);
+	while (rcu_exp_batches_completed() == before && time_before(jiffies, end))
+		msleep(20);
+	return rcu_exp_batches_completed() != before;
+}
+
+static void flood_expedites(struct kunit *test)
+{
+	unsigned int calm = 0, i;
+
+	with_small_cache(test);
+	/* Others may have RCU expedite, too, but not every time. */
+	for (i = 0; i < 5 && !calm; i++)
+		calm += !is_expedited(test, RCU_MANY_OBJECTS / 2);
+	KUNIT_EXPECT_EQ(test, calm, 1);
+	KUNIT_EXPECT_EQ(test, is_expedited(test, RCU_MANY_OBJECTS + 1),
+			!IS_ENABLED(CONFIG_PREEMPT_RT) && !any_isolated());
+}
+
+/* Who adds a sheaf frees two. A work item does the same, and may be faster. */
+static void flood_is_helped(struct kunit *test)
+{
+	struct slab_test *st = with_small_cache(test);
+	unsigned int round, exact = 0;
+
+	for (round = 0; round < 50 && !exact; round++) {
+		unsigned long gp, nr, before;
+
+		grab(test, 1);
+		nr = flood(test, RCU_MANY_OBJECTS);
+		gp = get_state_synchronize_rcu();
+		while (!poll_state_synchronize_rcu(gp))
+			cond_resched();
+		before = nr_freed(st);
+		release_rcu(st, 1);
+		exact = !before && nr_freed(st) == 2 * st->cap;
+		kvfree_rcu_barrier();
+		expect_freed(test, nr + 1);
+	}
+	KUNIT_EXPECT_EQ(test, exact, 1);
+}
+
 #ifdef CONFIG_HOTPLUG_CPU
 static void cpu_goes_offline(struct kunit *test)
 {
@@ -1143,6 +1223,8 @@ static struct kunit_case rcu_cases[] = {
 	KUNIT_CASE(shrinker_frees_what_it_says),
 	KUNIT_CASE(shrinker_hurries),
 	KUNIT_CASE(all_go_in_time),
+	KUNIT_CASE(flood_expedites),
+	KUNIT_CASE(flood_is_helped),
 #ifdef CONFIG_HOTPLUG_CPU
 	KUNIT_CASE(cpu_goes_offline),
 	KUNIT_CASE(cpu_goes_offline_with_full_sheaves),

@@ -8,8 +8,6 @@
  * so that the books balance.
  */
 
-#include <linux/alloc_tag.h>
-#include <linux/kasan.h>
 #include <linux/module.h>
 
 #include "slab_kunit.h"
@@ -19,22 +17,10 @@ static struct slab_test *with_hardened_cache(struct kunit *test)
 	struct kmem_cache_args args = { .sheaf_capacity = 12 };
 	struct slab_test *st;
 
-	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED))
-		kunit_skip(test, "needs CONFIG_SLAB_FREELIST_HARDENED");
-	/* Else what a test does is taken seriously. */
-	if (!IS_ENABLED(CONFIG_SLUB_DEBUG))
-		kunit_skip(test, "needs CONFIG_SLUB_DEBUG");
+	skip_if_not_hardened(test);
 	st = with_cache(test, OBJECT_SIZE, 0, &args);
 	skip_without_sheaves(test);
 	return st;
-}
-
-static void skip_if_double_free_is_seen(struct kunit *test)
-{
-	if (IS_ENABLED(CONFIG_KASAN))
-		kunit_skip(test, "KASAN finds it out before");
-	if (IS_ENABLED(CONFIG_MEM_ALLOC_PROFILING_DEBUG) && mem_alloc_profiling_enabled())
-		kunit_skip(test, "memory allocation profiling finds it out before");
 }
 
 /* A sheaf that was left alone is as before, and where it will be found again. */
@@ -108,22 +94,6 @@ static void size_of_main_before_bulk(struct kunit *test)
 	mend(test, main, 1, st->cap);
 }
 
-/* Who overflows what is in front of a sheaf gets to this first. */
-static void cache_of_spare(struct kunit *test)
-{
-	struct slab_test *st = with_hardened_cache(test);
-	struct slab_sheaf *spare;
-
-	hold_and_drain(test, 2 * st->cap);
-	release(test, 2 * st->cap);
-	spare = sheaves_here(st)->spare;
-	KUNIT_ASSERT_NOT_NULL(test, spare);
-	spare->cache = (void *)spare;
-	grab(test, st->cap + 1);
-	KUNIT_EXPECT_PTR_EQ(test, spare->cache, (void *)spare);
-	mend(test, spare, st->cap, st->cap);
-}
-
 static void capacity_of_main(struct kunit *test)
 {
 	struct slab_test *st = with_hardened_cache(test);
@@ -142,7 +112,8 @@ static void capacity_of_main(struct kunit *test)
 	expect_cached(test, st->cap + 1);
 }
 
-static void size_of_spare(struct kunit *test)
+/* Both sheaves are full: use_spare() is what uses up main and gets to the spare. */
+static struct slab_sheaf *get_spare(struct kunit *test)
 {
 	struct slab_test *st = with_hardened_cache(test);
 	struct slab_sheaf *spare;
@@ -151,10 +122,35 @@ static void size_of_spare(struct kunit *test)
 	release(test, 2 * st->cap);
 	spare = sheaves_here(st)->spare;
 	KUNIT_ASSERT_NOT_NULL(test, spare);
-	spare->size = st->cap + 1;
-	grab(test, st->cap + 1);
-	KUNIT_EXPECT_EQ(test, spare->size, st->cap + 1);
-	mend(test, spare, st->cap, st->cap);
+	return spare;
+}
+
+static void use_spare(struct kunit *test)
+{
+	grab(test, ((struct slab_test *)test->priv)->cap + 1);
+}
+
+/* Who overflows what is in front of a sheaf gets to this first. */
+static void cache_of_spare(struct kunit *test)
+{
+	struct slab_sheaf *spare = get_spare(test);
+	unsigned int cap = spare->capacity;
+
+	spare->cache = (void *)spare;
+	use_spare(test);
+	KUNIT_EXPECT_PTR_EQ(test, spare->cache, (void *)spare);
+	mend(test, spare, cap, cap);
+}
+
+static void size_of_spare(struct kunit *test)
+{
+	struct slab_sheaf *spare = get_spare(test);
+	unsigned int cap = spare->capacity;
+
+	spare->size = cap + 1;
+	use_spare(test);
+	KUNIT_EXPECT_EQ(test, spare->size, cap + 1);
+	mend(test, spare, cap, cap);
 }
 
 static void size_of_sheaf_in_barn(struct kunit *test)
@@ -192,37 +188,36 @@ static void size_of_empty_sheaf_in_barn(struct kunit *test)
 	expect_cached(test, 3 * st->cap);
 }
 
-/* The first time fills a sheaf, so that the second time begins with another one. */
-static void freed_twice_by_bulk(struct kunit *test)
+/*
+ * An object is freed twice by one call, and @more after it. The first time fills a
+ * sheaf, so that the second time begins with another one.
+ */
+static void free_twice_by_bulk(struct kunit *test, unsigned int more)
 {
 	struct slab_test *st = with_hardened_cache(test);
-	void *p[2];
-
-	skip_if_double_free_is_seen(test);
-	hold_and_drain(test, st->cap);
-	release(test, st->cap - 1);
-	p[0] = let_go(st);
-	p[1] = p[0];
-	st->nr_ignored = 1;
-	kmem_cache_free_bulk(st->cache, 2, p);
-	expect_cached(test, st->cap);
-}
-
-/* Not even if there are more of them behind it. */
-static void freed_twice_by_bulk_and_more(struct kunit *test)
-{
-	struct slab_test *st = with_hardened_cache(test);
+	unsigned int i;
 	void *p[3];
 
 	skip_if_double_free_is_seen(test);
-	hold_and_drain(test, st->cap + 1);
+	hold_and_drain(test, st->cap + more);
 	release(test, st->cap - 1);
 	p[0] = let_go(st);
 	p[1] = p[0];
-	p[2] = let_go(st);
+	for (i = 0; i < more; i++)
+		p[2 + i] = let_go(st);
 	st->nr_ignored = 1;
-	kmem_cache_free_bulk(st->cache, 3, p);
-	expect_cached(test, st->cap + 1);
+	kmem_cache_free_bulk(st->cache, 2 + more, p);
+	expect_cached(test, st->cap + more);
+}
+
+static void freed_twice_by_bulk(struct kunit *test)
+{
+	free_twice_by_bulk(test, 0);
+}
+
+static void freed_twice_by_bulk_and_more(struct kunit *test)
+{
+	free_twice_by_bulk(test, 1);
 }
 
 /* Whatever the second time is: one of them is left. */

@@ -9,7 +9,6 @@
  */
 
 #include <kunit/static_stub.h>
-#include <linux/alloc_tag.h>
 #include <linux/module.h>
 
 #include "slab_kunit.h"
@@ -46,12 +45,8 @@ static void double_free_is_ignored(struct kunit *test)
 	struct object *obj;
 	void *p[2];
 
-	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) || !IS_ENABLED(CONFIG_SLUB_DEBUG))
-		kunit_skip(test, "needs CONFIG_SLAB_FREELIST_HARDENED and CONFIG_SLUB_DEBUG");
-	if (IS_ENABLED(CONFIG_KASAN))
-		kunit_skip(test, "KASAN finds it out before");
-	if (IS_ENABLED(CONFIG_MEM_ALLOC_PROFILING_DEBUG) && mem_alloc_profiling_enabled())
-		kunit_skip(test, "memory allocation profiling finds it out before");
+	skip_if_not_hardened(test);
+	skip_if_double_free_is_seen(test);
 	hold_and_drain(test, 2);
 	st->nr_ignored = 4;
 	obj = let_go(st);
