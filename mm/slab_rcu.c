@@ -250,13 +250,31 @@ static void put_rcu_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf,
 	}
 }
 
+/* Not if this CPU was the last to free it otherwise, and has freed nothing since. */
+static void drop_freed_twice(struct kmem_cache *s, struct slab_sheaf *sheaf)
+{
+	const void *last = sheaf_last_freed(s);
+	unsigned int i;
+
+	if (!last)
+		return;
+	for (i = 0; i < sheaf->size; i++) {
+		if (likely(sheaf->objects[i] != last))
+			continue;
+		slab_report_double_free(s, sheaf->objects[i]);
+		sheaf->objects[i] = sheaf->objects[--sheaf->size];
+		break;
+	}
+}
+
 static void free_rcu_sheaf(struct slab_sheaf *sheaf)
 {
 	struct kmem_cache *s = sheaf->cache;
-	size_t size = sheaf->size;
-	size_t accepted;
+	size_t size, accepted;
 
 	if (likely(sheaf_is_sound(s, sheaf))) {
+		drop_freed_twice(s, sheaf);
+		size = sheaf->size;
 		if (IS_ENABLED(CONFIG_DEBUG_OBJECTS_RCU_HEAD))
 			kvfree_rcu_unqueue(sheaf->objects, size);
 		accepted = slab_free_hooks_bulk(s, &size, sheaf->objects);
@@ -350,12 +368,29 @@ static void wake_up_queue(struct rcu_sheaves *rs)
 		queue_rcu_work(rcu_sheaf_workqueue, &rs->after_gp);
 }
 
-/* An empty sheaf becomes rcu_free of this CPU. */
-static void install_rcu_free(struct slub_percpu_sheaves *pcs,
-			     struct slab_sheaf *sheaf)
+/* Whether an object is the one by which an rcu_free became full, the last that did. */
+static bool full_ends_with(struct rcu_sheaves *rs, struct kmem_cache *s,
+			   const void *object)
+{
+	struct slab_sheaf *sheaf;
+
+	lockdep_assert_held(&rs->lock);
+	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) || !rs->full.first)
+		return false;
+	sheaf = container_of(rs->full.last, struct slab_sheaf, next);
+	return sheaf_is_sound(s, sheaf) && sheaf_ends_with(sheaf, object);
+}
+
+/*
+ * An empty sheaf becomes rcu_free of this CPU. Returns whether its first object has just
+ * been freed already.
+ */
+static bool install_rcu_free(struct slub_percpu_sheaves *pcs,
+			     struct slab_sheaf *sheaf, const void *object)
 {
 	struct rcu_sheaves *rs = this_cpu_ptr(&rcu_sheaves);
 	unsigned long flags;
+	bool twice;
 
 	raw_spin_lock_irqsave(&rs->lock, flags);
 	if (!rs->nr_filling) {
@@ -366,7 +401,9 @@ static void install_rcu_free(struct slub_percpu_sheaves *pcs,
 	rs->nr_filling++;
 	WRITE_ONCE(pcs->rcu_free, sheaf);
 	pcs->rcu_taken++;
+	twice = full_ends_with(rs, sheaf->cache, object);
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
+	return twice;
 }
 
 static void remove_rcu_free(struct rcu_sheaves *rs,
@@ -519,6 +556,7 @@ static bool kfree_rcu_slow(struct kmem_cache *s, void *object)
 	struct slub_percpu_sheaves *pcs = this_cpu_ptr(s->cpu_sheaves);
 	struct slab_sheaf *sheaf = sound_rcu_free(s, pcs);
 	struct slab_sheaf *empty = NULL;
+	bool twice = false;
 
 	if (!sheaf) {
 		local_unlock(&s->cpu_sheaves->lock);
@@ -535,11 +573,11 @@ static bool kfree_rcu_slow(struct kmem_cache *s, void *object)
 		if (!sheaf) {
 			sheaf = empty;
 			empty = NULL;
-			install_rcu_free(pcs, sheaf);
+			twice = install_rcu_free(pcs, sheaf, object);
 		}
 	}
 
-	if (sheaf_ends_with(sheaf, object)) {
+	if (twice || sheaf_ends_with(sheaf, object)) {
 		sheaf_freed_twice(s, object);
 	} else {
 		sheaf->objects[sheaf->size] = object;
@@ -631,25 +669,14 @@ void kfree_rcu_sheaf(struct rcu_head *head, void *object)
 		return;
 	}
 
-	/* Free already, and for everybody. */
-	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED)) {
-		sheaf = this_cpu_read(sheaves->main);
-		if (sheaf_has_objects(sheaf) && sheaf_ends_with(sheaf, object)) {
-			sheaf_freed_twice(s, object);
-			local_unlock(&sheaves->lock);
-			return;
-		}
-	}
 	sheaf = this_cpu_read(sheaves->rcu_free);
-	if (unlikely(!sheaf || !sheaf_stays_open(sheaf))) {
+	if (unlikely(!sheaf || !sheaf_stays_open(sheaf) ||
+		     sheaf_ends_with(sheaf, object))) {
 		kfree_rcu_rest(s, head, object);
 		return;
 	}
 
-	if (sheaf_ends_with(sheaf, object))
-		sheaf_freed_twice(s, object);
-	else
-		sheaf_push(sheaf, object);
+	sheaf_push(sheaf, object);
 	local_unlock(&sheaves->lock);
 	stat(s, FREE_RCU_SHEAF);
 	return;

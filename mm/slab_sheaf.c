@@ -258,12 +258,16 @@ static struct slab_sheaf *sound_empty(struct kmem_cache *s,
  * anybody may take it away (mm/slab_sheaf_admin.c). Whoever wants to know what is
  * in it takes it first.
  */
+static struct slab_sheaf *take_any_spare(struct slub_percpu_sheaves *pcs)
+{
+	return READ_ONCE(pcs->spare) ? xchg(&pcs->spare, NULL) : NULL;
+}
+
+/* The same, if it is to be used. */
 static struct slab_sheaf *take_spare(struct kmem_cache *s,
 				     struct slub_percpu_sheaves *pcs)
 {
-	if (!READ_ONCE(pcs->spare))
-		return NULL;
-	return sound(s, xchg(&pcs->spare, NULL), true);
+	return sound(s, take_any_spare(pcs), true);
 }
 
 static void give_spare(struct slub_percpu_sheaves *pcs,
@@ -295,6 +299,33 @@ static bool check_main(struct kmem_cache *s, struct slub_percpu_sheaves *pcs)
 	set_main(pcs, take_spare(s, pcs) ?: slab_no_sheaf);
 	sheaf_is_unsound(s, true);
 	return false;
+}
+
+/*
+ * An empty main, or a full one: nothing else in it is used now, and it is looked at again
+ * before it is.
+ */
+static void check_empty_main(struct kmem_cache *s,
+			     struct slub_percpu_sheaves *pcs)
+{
+	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) &&
+	    unlikely(pcs->main->size))
+		check_main(s, pcs);
+}
+
+/* Whether an object that is freed is the one by which main became full. */
+static bool full_main_ends_with(struct kmem_cache *s,
+				struct slub_percpu_sheaves *pcs,
+				const void *object)
+{
+	struct slab_sheaf *main = pcs->main;
+
+	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED))
+		return false;
+	if (unlikely(main->size != main->capacity ||
+		     main->capacity > SHEAF_MAX_CAPACITY))
+		check_main(s, pcs);
+	return sheaf_ends_with(pcs->main, object);
 }
 
 /* Whoever can get by without one takes this, if locks of any kind may be held. */
@@ -539,11 +570,13 @@ static __always_inline bool replace_empty_main(struct kmem_cache *s,
 					       struct slub_percpu_sheaves *pcs,
 					       struct slab_sheaf **rest)
 {
-	struct slab_sheaf *spare = take_spare(s, pcs);
+	struct slab_sheaf *spare = take_any_spare(pcs);
 	struct slab_sheaf *main = pcs->main;
 
 	lockdep_assert_held(this_cpu_ptr(&s->cpu_sheaves->lock));
 
+	if (spare && spare->size)
+		spare = sound(s, spare, true);
 	if (!spare || !spare->size) {
 		give_spare(pcs, spare);
 		if (spare && main->capacity == sheaf_capacity(s))
@@ -567,7 +600,8 @@ static noinline bool next_full_main(struct kmem_cache *s,
 				    struct slub_percpu_sheaves *pcs,
 				    struct slab_sheaf **rest)
 {
-	return replace_empty_main(s, pcs, rest);
+	check_empty_main(s, pcs);
+	return pcs->main->size || replace_empty_main(s, pcs, rest);
 }
 
 /* Change a full main for an empty one of a barn. There is a spare, which is full, too. */
@@ -616,17 +650,18 @@ static noinline bool empty_main_from_barn(struct kmem_cache *s,
 static __always_inline bool replace_full_main(struct kmem_cache *s,
 					      struct slub_percpu_sheaves *pcs)
 {
-	struct slab_sheaf *spare = take_spare(s, pcs);
+	struct slab_sheaf *spare = take_any_spare(pcs);
 	struct slab_sheaf *main = pcs->main;
 
 	lockdep_assert_held(this_cpu_ptr(&s->cpu_sheaves->lock));
 
-	if (!spare)
-		return empty_main_from_barn(s, pcs);
-	if (spare->size == spare->capacity) {
+	if (spare && spare->size == spare->capacity) {
 		give_spare(pcs, spare);
 		return trade_full_main(s, pcs);
 	}
+	spare = sound(s, spare, true);
+	if (!spare)
+		return empty_main_from_barn(s, pcs);
 
 	set_main(pcs, spare);
 	give_spare(pcs, main);
@@ -751,7 +786,7 @@ void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node)
 	struct slab_sheaf *main;
 	void *object = NULL;
 
-	check_main(s, pcs);
+	check_empty_main(s, pcs);
 	if (unlikely(!sheaf_capacity(s) && pcs->main == slab_no_sheaf)) {
 		local_unlock(&s->cpu_sheaves->lock);
 		return NULL;
@@ -827,12 +862,8 @@ static noinline bool free_miss(struct kmem_cache *s,
 bool __sheaf_free(struct kmem_cache *s, void *object)
 {
 	struct slub_percpu_sheaves *pcs = this_cpu_ptr(s->cpu_sheaves);
-	struct slab_sheaf *main;
 
-	check_main(s, pcs);
-	main = pcs->main;
-	/* Freed twice in a row, and the sheaf is full by the first time. */
-	if (sheaf_ends_with(main, object)) {
+	if (full_main_ends_with(s, pcs, object)) {
 		sheaf_freed_twice(s, object);
 		local_unlock(&s->cpu_sheaves->lock);
 		return true;
@@ -860,8 +891,8 @@ static unsigned int take_from_sheaves(struct kmem_cache *s, unsigned int nr,
 		if (!local_trylock(&s->cpu_sheaves->lock))
 			break;
 		pcs = this_cpu_ptr(s->cpu_sheaves);
-		check_main(s, pcs);
-		if (pcs->main->size || next_full_main(s, pcs, &rest)) {
+		if (sheaf_has_objects(pcs->main) ||
+		    next_full_main(s, pcs, &rest)) {
 			batch = min(nr - done, pcs->main->size);
 			pcs->main->size -= batch;
 			memcpy(p + done, pcs->main->objects + pcs->main->size,
@@ -876,6 +907,31 @@ static unsigned int take_from_sheaves(struct kmem_cache *s, unsigned int nr,
 		done += batch;
 	}
 	return done;
+}
+
+/**
+ * sheaf_last_freed - the object that was freed last on this CPU
+ * @s: The cache.
+ *
+ * To compare others with it.
+ *
+ * Context: Any.
+ * Return: An object that was free a moment ago, or NULL if there is none, or if that is
+ *	   not checked.
+ */
+const void *sheaf_last_freed(struct kmem_cache *s)
+{
+	const void *object = NULL;
+	struct slab_sheaf *main;
+
+	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) ||
+	    !local_trylock(&s->cpu_sheaves->lock))
+		return NULL;
+	main = this_cpu_read(s->cpu_sheaves->main);
+	if (sheaf_has_objects(main))
+		object = main->objects[main->size - 1];
+	local_unlock(&s->cpu_sheaves->lock);
+	return object;
 }
 
 /**
@@ -957,9 +1013,8 @@ static unsigned int put_into_sheaves(struct kmem_cache *s, unsigned int nr,
 		if (!local_trylock(&s->cpu_sheaves->lock))
 			break;
 		pcs = this_cpu_ptr(s->cpu_sheaves);
-		check_main(s, pcs);
-		/* Once more, and the sheaf is full by the first time. */
-		if (sheaf_ends_with(pcs->main, p[done])) {
+		if (pcs->main->size >= pcs->main->capacity &&
+		    full_main_ends_with(s, pcs, p[done])) {
 			sheaf_freed_twice(s, p[done]);
 			batch = 1;
 		} else if (pcs->main->size < pcs->main->capacity ||

@@ -86,6 +86,7 @@ void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node);
 bool __sheaf_free(struct kmem_cache *s, void *object);
 
 void sheaf_freed_twice(struct kmem_cache *s, void *object);
+const void *sheaf_last_freed(struct kmem_cache *s);
 
 /* Whether there is an object in it. A size that cannot be is none. */
 static __always_inline bool sheaf_has_objects(const struct slab_sheaf *sheaf)
@@ -95,12 +96,10 @@ static __always_inline bool sheaf_has_objects(const struct slab_sheaf *sheaf)
 	return sheaf->size;
 }
 
-/* Whether it will not be full with one object more. */
+/* Whether it will not be full with one object more, nor is, whatever its size says. */
 static __always_inline bool sheaf_stays_open(const struct slab_sheaf *sheaf)
 {
-	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED))
-		return sheaf->size + 1ULL < sheaf->capacity;
-	return sheaf->size + 1 < sheaf->capacity;
+	return sheaf->size < sheaf->capacity - 1;
 }
 
 /*

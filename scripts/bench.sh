@@ -11,13 +11,14 @@
 #                  where they are counted too; pairs all_cpus remote, on many CPUs; processes,
 #                  the system calls again, on 4 CPUs at once; ublk, the selftest, both ways;
 #                  admin, to shrink, read and destroy caches, on 4 and on 32 CPUs; hotplug, to
-#                  take one of 4, 8 or 32 CPUs offline and online; rcuscale, the kernel's own benchmark of kfree_rcu(), with 1 to 8
-#                  threads; flood, more kfree_rcu() than can be freed, memory and latency; hog,
-#                  kfree_rcu() on a CPU that a real-time task keeps, with PREEMPT_RT; memory,
-#                  what the allocator has after boot, at the peak of a load, after it and a
-#                  minute later, and with it mempools and queues, which can be named alone:
-#                  how many objects come from slabs where half the CPUs allocate from mempools,
-#                  or submit to queues of ublk, and the others free
+#                  take one of 4, 8 or 32 CPUs offline and online; rcuscale, the kernel's own
+#                  benchmark of kfree_rcu(), with 1 to 8 threads, on 2 and on 4 CPUs; flood,
+#                  more kfree_rcu() than can be freed, memory and latency, on 1, 2 and 4 CPUs;
+#                  hog, kfree_rcu() on a CPU that a real-time task keeps, with PREEMPT_RT;
+#                  memory, what the allocator has after boot, at the peak of a load, after it
+#                  and a minute later, and with it mempools and queues, which can be named
+#                  alone: how many objects come from slabs where half the CPUs allocate from
+#                  mempools, or submit to queues of ublk, and the others free
 #   PEER=VERSION   a third kernel
 #   FIXED=1        one more: the series' kernel with slab_sheaf.feedback=none, so that sizes
 #                  do not follow the load
@@ -46,7 +47,8 @@ INNER_UBLK=2
 # Of what takes long, in guests that count instructions.
 INNER_SCENES=3
 INNER_HOTPLUG=15
-FLOOD_OBJECTS=1000000
+# A grace period needs all CPUs to run at the same time: with threads, which make more.
+declare -A FLOOD_OBJECTS=([icount]=1000000 [multi]=10000000)
 # Of each pair of CPUs.
 MEMPOOLS_OBJECTS=20000
 RCUSCALE_THREADS="1 2 4 8"
@@ -132,8 +134,9 @@ jobs_of() {
 		"bench-mt memoryless multi" "bench-mt 4cpu multi"
 	[ -z "$(of admin)" ] || printf 'bench %s icount admin\n' 4cpu-counted memoryless-counted
 	[ -z "$(of hotplug)" ] || printf 'bench %s single hotplug\n' 4cpu 8cpu memoryless
-	[ -z "$(of rcuscale)" ] || printf 'bench %s icount rcuscale\n' 4cpu-counted 8cpu-counted
-	[ -z "$(of flood)" ] || printf 'bench %s icount flood\n' 1cpu 4cpu-counted
+	[ -z "$(of rcuscale)" ] || printf 'bench-mt %s multi rcuscale\n' 2cpu 4cpu
+	[ -z "$(of flood)" ] || printf '%s flood\n' "bench 1cpu icount" "bench-mt 2cpu multi" \
+		"bench-mt 4cpu multi"
 	[ -z "$(of hog)" ] || echo "bench-rt 4cpu-nohz single hog"
 	[ -z "$(of memory)" ] || printf 'bench %s single memory\n' 4cpu-2g memoryless
 	[ -z "$(of mempools)" ] || printf 'bench %s single mempools\n' memoryless 2node
@@ -226,7 +229,7 @@ guest_command() {
 		;;
 	hotplug) echo "bash $HERE/admin.sh hotplug $INNER_HOTPLUG $INSTALLED/slabinfo" ;;
 	rcuscale) echo "bash $HERE/rcuscale.sh $obj $INNER_SCENES $RCUSCALE_THREADS" ;;
-	flood) echo "$suite $INNER_SCENES ${OBJECTS[$mode]} flood_objects=$FLOOD_OBJECTS" ;;
+	flood) echo "$suite $INNER_SCENES ${OBJECTS[$mode]} flood_objects=${FLOOD_OBJECTS[$mode]}" ;;
 	hog) echo "bash $HERE/hog.sh $obj/$MODULE" ;;
 	memory) echo "bash $HERE/memory.sh" ;;
 	mempools) echo "$suite $INNER_SCENES $MEMPOOLS_OBJECTS" ;;
@@ -238,7 +241,7 @@ guest_command() {
 # What machine a name stands for, as guest.sh wants to have it.
 machine() {
 	case $1 in
-	8cpu | 8cpu-counted) GUEST=(CPUS=8) ;;
+	2cpu | 8cpu) GUEST=(CPUS=${1%cpu}) ;;
 	4cpu-2g) GUEST=(CPUS=4) ;;
 	4cpu-nohz) GUEST=(CPUS='' TOPOLOGY=4cpu APPEND="${APPEND:-} nohz_full=3 rcu_nocbs=3") ;;
 	*) GUEST=(CPUS='' TOPOLOGY="${1%-counted}") ;;

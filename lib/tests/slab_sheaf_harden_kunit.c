@@ -9,6 +9,7 @@
  */
 
 #include <linux/module.h>
+#include <linux/rcupdate.h>
 
 #include "slab_kunit.h"
 
@@ -220,31 +221,65 @@ static void freed_twice_by_bulk_and_more(struct kunit *test)
 	free_twice_by_bulk(test, 1);
 }
 
-/* Whatever the second time is: one of them is left. */
-static void freed_twice_by_rcu(struct kunit *test)
+static struct slab_test *with_hardened_rcu(struct kunit *test)
 {
-	struct slab_test *st = with_hardened_cache(test);
-	struct object *obj;
-
 	if (!IS_ENABLED(CONFIG_SLAB_RCU_SHEAVES) || IS_ENABLED(CONFIG_PREEMPT_RT))
 		kunit_skip(test, "kfree_rcu() may not use sheaves");
 	if (IS_ENABLED(CONFIG_DEBUG_OBJECTS_RCU_HEAD))
 		kunit_skip(test, "debugobjects find it out before");
 	skip_if_double_free_is_seen(test);
-	hold_and_drain(test, st->cap);
+	return with_hardened_cache(test);
+}
+
+static void freed_twice_by_rcu(struct kunit *test)
+{
+	struct slab_test *st = with_hardened_rcu(test);
+	struct object *obj;
+
+	hold_and_drain(test, 2 * st->cap);
 	obj = let_go(st);
 	kfree_rcu(obj, rcu);
 	kfree_rcu(obj, rcu);
 	kvfree_rcu_barrier();
 	expect_cached(test, 1);
+}
 
-	/* Who has kmemleak hears of this from it, too: that is a splat. */
+/* The first time fills the sheaf. Nobody frees it before the second. */
+static void freed_twice_by_rcu_across_sheaves(struct kunit *test)
+{
+	struct slab_test *st = with_hardened_rcu(test);
+	struct object *obj;
+	unsigned int i;
+
+	hold_and_drain(test, st->cap);
+	rcu_read_lock();
+	for (i = 0; i < st->cap; i++) {
+		obj = let_go(st);
+		kfree_rcu(obj, rcu);
+	}
+	kfree_rcu(obj, rcu);
+	rcu_read_unlock();
+	kvfree_rcu_barrier();
+	expect_cached(test, st->cap);
+}
+
+/* One of the two is left, whichever came first. */
+static void freed_by_rcu_and_otherwise(struct kunit *test)
+{
+	struct slab_test *st = with_hardened_rcu(test);
+	struct object *obj;
+
 	if (IS_ENABLED(CONFIG_DEBUG_KMEMLEAK))
-		return;
+		kunit_skip(test, "kmemleak finds it out before, and that is a splat");
+	hold_and_drain(test, 2);
 	obj = let_go(st);
 	kmem_cache_free(st->cache, obj);
 	kfree_rcu(obj, rcu);
-	KUNIT_EXPECT_NULL(test, sheaves_here(st)->rcu_free);
+	kvfree_rcu_barrier();
+	expect_cached(test, 1);
+	obj = let_go(st);
+	kfree_rcu(obj, rcu);
+	kmem_cache_free(st->cache, obj);
 	kvfree_rcu_barrier();
 	expect_cached(test, 2);
 }
@@ -314,6 +349,8 @@ static struct kunit_case harden_cases[] = {
 	KUNIT_CASE(freed_twice_by_bulk),
 	KUNIT_CASE(freed_twice_by_bulk_and_more),
 	KUNIT_CASE(freed_twice_by_rcu),
+	KUNIT_CASE(freed_twice_by_rcu_across_sheaves),
+	KUNIT_CASE(freed_by_rcu_and_otherwise),
 	KUNIT_CASE(freed_sheaf_is_wiped),
 	KUNIT_CASE(no_user_data_beside_barns),
 	{}
