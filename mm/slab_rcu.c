@@ -107,7 +107,7 @@ struct rcu_queue {
  * @nr_objects: How many objects there are in @full.
  * @nr_busy: How many sheaves of both are being freed right now.
  * @asked: The grace period that RCU was asked for without waiting for its turn.
- * @hurried_at: When RCU was last asked for an expedited one, in jiffies.
+ * @hurried_at: When there was last a flood that an expedited one is good for, in jiffies.
  * @collect_at: When those in @filling will have waited long enough, in jiffies.
  * @awake: @soon or @after_gp is pending, or runs and will look at the queues; if
  *	   not, there is nothing in the queues.
@@ -250,19 +250,22 @@ static void put_rcu_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf,
 	}
 }
 
-/* Not if this CPU was the last to free it otherwise, and has freed nothing since. */
+/*
+ * What is free already is not freed again, if this CPU has freed it, and nothing since. Who
+ * finds out is not who did it, and has others' sheaves in his hands: he goes on.
+ */
 static void drop_freed_twice(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
-	const void *last = sheaf_last_freed(s);
+	const void *next = sheaf_next_object(s);
 	unsigned int i;
 
-	if (!last)
+	if (!next)
 		return;
 	for (i = 0; i < sheaf->size; i++) {
-		if (likely(sheaf->objects[i] != last))
+		if (likely(sheaf->objects[i] != next))
 			continue;
-		slab_report_double_free(s, sheaf->objects[i]);
 		sheaf->objects[i] = sheaf->objects[--sheaf->size];
+		slab_report_corruption(s, "an object that is freed twice");
 		break;
 	}
 }
@@ -368,7 +371,7 @@ static void wake_up_queue(struct rcu_sheaves *rs)
 		queue_rcu_work(rcu_sheaf_workqueue, &rs->after_gp);
 }
 
-/* Whether an object is the one by which an rcu_free became full, the last that did. */
+/* Whether the queue ends with an object: mostly the one by which rcu_free became full. */
 static bool full_ends_with(struct rcu_sheaves *rs, struct kmem_cache *s,
 			   const void *object)
 {
@@ -407,10 +410,11 @@ static bool install_rcu_free(struct slub_percpu_sheaves *pcs,
 }
 
 static void remove_rcu_free(struct rcu_sheaves *rs,
-			    struct slub_percpu_sheaves *pcs)
+			    struct slub_percpu_sheaves *pcs,
+			    struct slab_sheaf *sheaf)
 {
 	lockdep_assert_held(&rs->lock);
-	list_del(&pcs->rcu_free->barn_list);
+	list_del(&sheaf->barn_list);
 	WRITE_ONCE(pcs->rcu_free, NULL);
 	rs->nr_filling--;
 }
@@ -419,7 +423,8 @@ static void remove_rcu_free(struct rcu_sheaves *rs,
 static void take_away(struct rcu_sheaves *rs, struct slab_sheaf *sheaf,
 		      struct rcu_queue *to)
 {
-	remove_rcu_free(rs, per_cpu_ptr(sheaf->cache->cpu_sheaves, rs->cpu));
+	remove_rcu_free(rs, per_cpu_ptr(sheaf->cache->cpu_sheaves, rs->cpu),
+			sheaf);
 	queue_add(to, sheaf);
 }
 
@@ -443,9 +448,11 @@ static bool any_cpu_is_isolated(void)
 
 /*
  * The more objects wait, the sooner grace periods should be over. RCU is asked for the
- * next one while this one lasts, and in a flood, once a jiffy, for an expedited one. That
- * interrupts all CPUs that do something, so not if any of them must not be disturbed,
- * nor on PREEMPT_RT. Wakes up who sees to grace periods: not from the scheduler.
+ * next one while this one lasts, and in a flood, once a jiffy, for an expedited one, after
+ * which who floods helps. That interrupts all CPUs that do something, so not if any of
+ * them must not be disturbed, nor on PREEMPT_RT. It is for speed only: whoever keeps it
+ * from coming does not keep the next one that is not expedited. Wakes up who sees to
+ * grace periods: not from the scheduler.
  */
 static void hurry_rcu(struct rcu_sheaves *rs, unsigned long gp)
 {
@@ -459,7 +466,8 @@ static void hurry_rcu(struct rcu_sheaves *rs, unsigned long gp)
 		start_poll_synchronize_rcu();
 	}
 
-	if (nr < RCU_MANY_OBJECTS || READ_ONCE(rs->hurried_at) == now)
+	if (nr < RCU_MANY_OBJECTS || READ_ONCE(rs->hurried_at) == now ||
+	    !in_task())
 		return;
 	WRITE_ONCE(rs->hurried_at, now);
 	if (!IS_ENABLED(CONFIG_PREEMPT_RT) && !any_cpu_is_isolated())
@@ -479,7 +487,7 @@ static void rcu_free_is_full(struct slub_percpu_sheaves *pcs,
 
 	raw_spin_lock_irqsave(&rs->lock, flags);
 	if (pcs->rcu_free == sheaf) {
-		remove_rcu_free(rs, pcs);
+		remove_rcu_free(rs, pcs, sheaf);
 		full_add(rs, sheaf);
 		wake_up_queue(rs);
 		gp = sheaf->gp;
@@ -506,9 +514,7 @@ static struct slab_sheaf *sound_rcu_free(struct kmem_cache *s,
 
 	raw_spin_lock_irqsave(&rs->lock, flags);
 	if (pcs->rcu_free == sheaf) {
-		WRITE_ONCE(pcs->rcu_free, NULL);
-		list_del(&sheaf->barn_list);
-		rs->nr_filling--;
+		remove_rcu_free(rs, pcs, sheaf);
 		pcs->rcu_done++;
 	}
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
@@ -817,7 +823,7 @@ static bool take_queues(struct rcu_sheaves *rs, struct kmem_cache *quiet,
 	while ((sheaf = queue_del(&rs->taken)))
 		queue_add(sheaf->cache == quiet ? full : taken, sheaf);
 	queue_splice(&rs->full, full);
-	rs->nr_objects = 0;
+	WRITE_ONCE(rs->nr_objects, 0);
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
 	return any;
 }

@@ -301,10 +301,7 @@ static bool check_main(struct kmem_cache *s, struct slub_percpu_sheaves *pcs)
 	return false;
 }
 
-/*
- * An empty main, or a full one: nothing else in it is used now, and it is looked at again
- * before it is.
- */
+/* Nothing else of an empty main is used now, and it is looked at before it is. */
 static void check_empty_main(struct kmem_cache *s,
 			     struct slub_percpu_sheaves *pcs)
 {
@@ -322,8 +319,7 @@ static bool full_main_ends_with(struct kmem_cache *s,
 
 	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED))
 		return false;
-	if (unlikely(main->size != main->capacity ||
-		     main->capacity > SHEAF_MAX_CAPACITY))
+	if (unlikely(main->size != main->capacity || !sheaf_is_sound(s, main)))
 		check_main(s, pcs);
 	return sheaf_ends_with(pcs->main, object);
 }
@@ -910,16 +906,16 @@ static unsigned int take_from_sheaves(struct kmem_cache *s, unsigned int nr,
 }
 
 /**
- * sheaf_last_freed - the object that was freed last on this CPU
+ * sheaf_next_object - the object that this CPU will allocate next
  * @s: The cache.
  *
- * To compare others with it.
+ * Mostly the one that it has freed last. To compare others with it.
  *
  * Context: Any.
  * Return: An object that was free a moment ago, or NULL if there is none, or if that is
  *	   not checked.
  */
-const void *sheaf_last_freed(struct kmem_cache *s)
+const void *sheaf_next_object(struct kmem_cache *s)
 {
 	const void *object = NULL;
 	struct slab_sheaf *main;

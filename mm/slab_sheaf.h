@@ -86,7 +86,7 @@ void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node);
 bool __sheaf_free(struct kmem_cache *s, void *object);
 
 void sheaf_freed_twice(struct kmem_cache *s, void *object);
-const void *sheaf_last_freed(struct kmem_cache *s);
+const void *sheaf_next_object(struct kmem_cache *s);
 
 /* Whether there is an object in it. A size that cannot be is none. */
 static __always_inline bool sheaf_has_objects(const struct slab_sheaf *sheaf)
@@ -99,7 +99,7 @@ static __always_inline bool sheaf_has_objects(const struct slab_sheaf *sheaf)
 /* Whether it will not be full with one object more, nor is, whatever its size says. */
 static __always_inline bool sheaf_stays_open(const struct slab_sheaf *sheaf)
 {
-	return sheaf->size < sheaf->capacity - 1;
+	return sheaf->size + 1ULL < sheaf->capacity;
 }
 
 /*

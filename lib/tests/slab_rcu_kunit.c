@@ -801,8 +801,8 @@ static void all_go_in_time(struct kunit *test)
  * Floods
  */
 
-/* Objects that all wait at the same time, in sheaves that are full. Returns how many. */
-static unsigned long flood(struct kunit *test, unsigned long nr)
+/* Nothing else waits, and so many objects are at hand as fill sheaves. Returns how many. */
+static unsigned long prepare_flood(struct kunit *test, unsigned long nr)
 {
 	struct slab_test *st = test->priv;
 
@@ -810,11 +810,15 @@ static unsigned long flood(struct kunit *test, unsigned long nr)
 	grab(test, nr);
 	kvfree_rcu_barrier();
 	take_moves(test);
-	/* No grace period ends meanwhile. */
-	rcu_read_lock();
-	release_rcu(st, nr);
-	rcu_read_unlock();
 	return nr;
+}
+
+/* No grace period ends meanwhile. */
+static void flood(struct kunit *test, unsigned long nr)
+{
+	rcu_read_lock();
+	release_rcu(test->priv, nr);
+	rcu_read_unlock();
 }
 
 static bool any_isolated(void)
@@ -828,28 +832,40 @@ static bool any_isolated(void)
 }
 
 /* Returns whether RCU expedites a grace period because of so many objects. */
-static bool is_expedited(struct kunit *test, unsigned long nr)
+static bool is_expedited(struct kunit *test, unsigned long nr, unsigned int secs)
 {
-	unsigned long before = rcu_exp_batches_completed();
-	unsigned long end = jiffies + HZ;
+	unsigned long before, end;
 
+	nr = prepare_flood(test, nr);
+	before = rcu_exp_batches_completed();
 	flood(test, nr);
+	end = jiffies + secs * HZ;
 	while (rcu_exp_batches_completed() == before && time_before(jiffies, end))
 		msleep(20);
 	return rcu_exp_batches_completed() != before;
 }
 
+/* Others may have RCU expedite, too, but not every time. */
+static bool is_never_expedited(struct kunit *test, unsigned long nr)
+{
+	unsigned int i;
+
+	for (i = 0; i < 5; i++)
+		if (!is_expedited(test, nr, 1))
+			return true;
+	return false;
+}
+
 static void flood_expedites(struct kunit *test)
 {
-	unsigned int calm = 0, i;
+	struct slab_test *st = with_small_cache(test);
+	unsigned long many = RCU_MANY_OBJECTS + 2 * st->cap;
 
-	with_small_cache(test);
-	/* Others may have RCU expedite, too, but not every time. */
-	for (i = 0; i < 5 && !calm; i++)
-		calm += !is_expedited(test, RCU_MANY_OBJECTS / 2);
-	KUNIT_EXPECT_EQ(test, calm, 1);
-	KUNIT_EXPECT_EQ(test, is_expedited(test, RCU_MANY_OBJECTS + 1),
-			!IS_ENABLED(CONFIG_PREEMPT_RT) && !any_isolated());
+	KUNIT_EXPECT_TRUE(test, is_never_expedited(test, RCU_MANY_OBJECTS / 2));
+	if (IS_ENABLED(CONFIG_PREEMPT_RT) || any_isolated() || rcu_gp_is_normal())
+		KUNIT_EXPECT_TRUE(test, is_never_expedited(test, many));
+	else
+		KUNIT_EXPECT_TRUE(test, is_expedited(test, many, 10));
 }
 
 /* Who adds a sheaf frees two. A work item does the same, and may be faster. */
@@ -862,13 +878,14 @@ static void flood_is_helped(struct kunit *test)
 		unsigned long gp, nr, before;
 
 		grab(test, 1);
-		nr = flood(test, RCU_MANY_OBJECTS);
+		nr = prepare_flood(test, 2 * RCU_MANY_OBJECTS);
+		flood(test, nr);
 		gp = get_state_synchronize_rcu();
 		while (!poll_state_synchronize_rcu(gp))
 			cond_resched();
 		before = nr_freed(st);
 		release_rcu(st, 1);
-		exact = !before && nr_freed(st) == 2 * st->cap;
+		exact = nr_freed(st) - before == 2 * st->cap;
 		kvfree_rcu_barrier();
 		expect_freed(test, nr + 1);
 	}

@@ -231,6 +231,29 @@ static struct slab_test *with_hardened_rcu(struct kunit *test)
 	return with_hardened_cache(test);
 }
 
+/* One that was wiped has no room, either. */
+static void capacity_of_rcu_free(struct kunit *test)
+{
+	struct slab_test *st = with_hardened_rcu(test);
+	struct slab_sheaf *rcu_free;
+	struct object *first, *second;
+
+	hold_and_drain(test, 2);
+	first = let_go(st);
+	second = let_go(st);
+	kfree_rcu(first, rcu);
+	rcu_free = sheaves_here(st)->rcu_free;
+	KUNIT_ASSERT_NOT_NULL(test, rcu_free);
+	rcu_free->capacity = 0;
+	kfree_rcu(second, rcu);
+	KUNIT_EXPECT_PTR_NE(test, sheaves_here(st)->rcu_free, rcu_free);
+	KUNIT_EXPECT_EQ(test, rcu_free->size, 1);
+	kvfree_rcu_barrier();
+	mend(test, rcu_free, 0, st->cap);
+	kmem_cache_free(st->cache, first);
+	expect_cached(test, 2);
+}
+
 static void freed_twice_by_rcu(struct kunit *test)
 {
 	struct slab_test *st = with_hardened_rcu(test);
@@ -348,6 +371,7 @@ static struct kunit_case harden_cases[] = {
 	KUNIT_CASE(size_of_empty_sheaf_in_barn),
 	KUNIT_CASE(freed_twice_by_bulk),
 	KUNIT_CASE(freed_twice_by_bulk_and_more),
+	KUNIT_CASE(capacity_of_rcu_free),
 	KUNIT_CASE(freed_twice_by_rcu),
 	KUNIT_CASE(freed_twice_by_rcu_across_sheaves),
 	KUNIT_CASE(freed_by_rcu_and_otherwise),
