@@ -63,6 +63,9 @@ bench: benchdeps tree ## measure against plain 6.12; PEER=7.2 against mainline t
 bench-native: benchdeps tree ## the same in real time: the allocators' objects in user space (PEER=, ROUNDS=, BENCH=)
 	@$(S)/bench-native.sh
 
+attacks: benchdeps tree ## what a heap bug gets, of plain 6.12 and of the series, in build/attacks.md (PEER=)
+	@$(S)/attacks.sh
+
 fresh: args freshdeps ## make run and make check in new chroots of Debian 12 and 13 (SUITES=, STEPS=)
 	@$(S)/fresh.sh
 
@@ -96,5 +99,5 @@ freshdeps: args
 clean: ## remove what was built; downloads stay
 	@$(S)/clean.sh
 
-.PHONY: help args tree keep kernel run shell boot check selftest mutants demo-tune bench bench-native fresh bisect lint \
+.PHONY: help args tree keep kernel run shell boot check selftest mutants demo-tune bench bench-native attacks fresh bisect lint \
 	series refresh deps checkdeps benchdeps demodeps freshdeps clean

@@ -59,21 +59,21 @@ attack() {
 	verdict "$LOGS/$log.log" "$2"
 }
 
-# verdict LOG ATTACK: from where the attack began. What a kernel says about it by itself
-# comes first, and whether it died of that.
+# verdict LOG ATTACK: from where the attack began to where it has ended, if it has: what a
+# kernel says about it by itself, whether it died of that, and what the module found.
 verdict() {
 	local said end
 
-	said=$(sed -n "/$MODULE: $2: begins/,\$p" "$1")
-	end=$(sed -nE "s/.*$MODULE: $2: (.*)/\1/p" <<<"$said" | sed 1d)
-	if grep -qE 'kernel BUG at' <<<"$said"; then
-		echo "stopped by a BUG"
-	elif grep -qE 'Oops|general protection|unable to handle' <<<"$said"; then
-		echo "crashes, at random"
-	elif [ -n "$end" ] && grep -qE 'WARNING:|left alone|SLUB .*:' <<<"$said"; then
+	said=$(sed -n "/$MODULE: $2: begins/,/$MODULE: $2: [^b]/p" "$1")
+	end=$(sed -nE "s/.*$MODULE: $2: ([^b].*)/\1/p" <<<"$said")
+	if [ -n "$end" ] && grep -qE 'WARNING:|left alone|SLUB .*:' <<<"$said"; then
 		echo "reported; $end"
 	elif [ -n "$end" ]; then
 		echo "$end"
+	elif grep -qE 'kernel BUG at' <<<"$said"; then
+		echo "stopped by a BUG"
+	elif grep -qE 'Oops|general protection|unable to handle' <<<"$said"; then
+		echo "crashes, at random"
 	else
 		echo "?"
 	fi

@@ -302,10 +302,21 @@ static const char *write_after_free(void)
 	return anything_at(wanted, OBJECT_SIZE);
 }
 
+/* Whether it is one of those that overflow() has freed: others have objects there, too. */
+static bool was_ours(const void *p, unsigned int nr)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr; i += 2)
+		if (objects[i] == p)
+			return true;
+	return false;
+}
+
 /* Objects of kmalloc(), every other one free, and those in between overflow into them. */
 static const char *overflow(size_t size)
 {
-	unsigned int i, nr = MANY / 4;
+	unsigned int i, done = 0, nr = MANY / 4;
 
 	if (!get_wanted())
 		return NULL;
@@ -320,10 +331,12 @@ static const char *overflow(size_t size)
 		void *end = objects[i] + size;
 
 		OPTIMIZER_HIDE_VAR(end);
-		/* Not beyond the page, which may be a pipe, a page table ... */
-		if (!PAGE_ALIGNED(end))
-			write_wanted(end, min(size, PAGE_SIZE - offset_in_page(end)));
+		if (!was_ours(end, nr))
+			continue;
+		write_wanted(end, size);
+		done++;
 	}
+	pr_info("%u of %u have overflowed\n", done, nr / 2);
 	for (i = 0; i < ARRAY_SIZE(got); i++)
 		got[i] = kmalloc(size, GFP_KERNEL);
 	return anything_at(wanted, size);
