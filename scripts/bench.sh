@@ -241,7 +241,7 @@ guest_command() {
 # What machine a name stands for, as guest.sh wants to have it.
 machine() {
 	case $1 in
-	2cpu | 8cpu) GUEST=(CPUS=${1%cpu}) ;;
+	2cpu | 8cpu) GUEST=("CPUS=${1%cpu}") ;;
 	4cpu-2g) GUEST=(CPUS=4) ;;
 	4cpu-nohz) GUEST=(CPUS='' TOPOLOGY=4cpu APPEND="${APPEND:-} nohz_full=3 rcu_nocbs=3") ;;
 	*) GUEST=(CPUS='' TOPOLOGY="${1%-counted}") ;;

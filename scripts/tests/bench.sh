@@ -302,9 +302,14 @@ scenes() {
 	ROUNDS=1 BENCH=$1 RESULTS=$DIR/results bench
 }
 ok "bench: a scene" scenes rcuscale
-guests() { [ "$(grep -c bench-0- "$CALLS")" -eq 4 ] && grep -q "^$1 .* -a icount bench bash .*rcuscale.sh" "$CALLS"; }
+guests() { [ "$(grep -c bench-0- "$CALLS")" -eq 4 ] && grep -q "^$1 .* -a multi bench-mt bash .*rcuscale.sh" "$CALLS"; }
 ok "bench: on 4 CPUs" guests 4cpu
-ok "bench: and on 8" guests 8
+ok "bench: and on 2" guests 2
+{ ktap_begin; figures 1 | sed 's/rcuscale/flood/; s/^/slab_bench: /; p; s/"round":1/"round":2/' | sort -u; ktap_end; } >"$RAW"
+ok "bench: a flood" scenes flood
+floods() { [ "$(grep -c " -a $1 .* flood_objects=$2$" "$CALLS")" -eq "$3" ]; }
+ok "bench: where instructions are counted" floods icount 1000000 2
+ok "bench: and a longer one with threads" floods multi 10000000 4
 { ktap_begin; printf 'slab_bench: %s\n' '{"group":"hog","case":"x","round":0,"objects":1,"value":5,"unit":"KiB"}'; ktap_end; } >"$RAW"
 ok "bench: the hog" scenes hog
 hogged() { grep -q '^4cpu  nohz_full=3 rcu_nocbs=3 .* -a single bench-rt bash ' "$CALLS"; }
