@@ -111,7 +111,7 @@ breaks "a sheaf is used after it was freed" after-free slab_sheaf.c '
 		f = 0
 	}' address
 breaks "a spare has two owners" two-owners slab_sheaf.c '
-	/^static struct slab_sheaf \*take_spare/ { f = 1 }
+	/^static struct slab_sheaf \*take_any_spare/ { f = 1 }
 	f && /xchg/ {
 		print "\tstruct slab_sheaf *spare = READ_ONCE(pcs->spare);"
 		print "\tint i;"
