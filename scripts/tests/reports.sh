@@ -49,4 +49,4 @@ ok "reports: and the other one has none" empty b
 ok "reports: who frees an object twice does not go on" twice
 LOG=$LOGS/report-tests-twice.log
 ok "reports: an object that is freed twice" reported 'lkdtm-heap-double_free: object .* is freed twice'
-ok "reports: by the BUG that it was without sheaves" reported 'kernel BUG at mm/slub\.c'
+ok "reports: by the BUG that it was without sheaves" reported 'kernel BUG at (.*/)?mm/slub\.c'
