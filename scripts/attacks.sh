@@ -10,7 +10,7 @@
 #   PEER=VERSION   a third kernel, such as 7.2
 #   APPEND=        adds to the kernel command line
 #
-# Needs what `make bench' needs. Takes a quarter of an hour for two kernels, once these are
+# Needs what `make bench' needs. Takes some two minutes for each kernel, once these are
 # built. Fails if an attack came to no end that can be told, never for what came of it.
 
 . "$(dirname "$0")/lib.sh"
