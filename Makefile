@@ -57,13 +57,13 @@ mutants: checkdeps keep ## a kernel with mutants: that every KUnit test can fail
 demo-tune: demodeps kernel ## in a guest, sizes follow a burst from node to node, drawn to build/demo-tune.svg
 	@$(S)/tune.sh
 
-bench: benchdeps tree ## measure against plain 6.12; PEER=7.2 against mainline too, FIXED=1 itself with fixed sizes (ROUNDS=, BENCH=groups)
+bench: benchdeps tree ## measure against plain 6.12; PEER=7.2 against mainline too, FIXED=1 itself with fixed sizes, HARDENED=1 hardened (ROUNDS=, BENCH=groups)
 	@$(S)/bench.sh
 
-bench-native: benchdeps tree ## the same in real time: the allocators' objects in user space (PEER=, ROUNDS=, BENCH=)
+bench-native: benchdeps tree ## the same in real time: the allocators' objects in user space (PEER=, HARDENED=, ROUNDS=, BENCH=, COUNT=)
 	@$(S)/bench-native.sh
 
-attacks: benchdeps tree ## what a heap bug gets, of plain 6.12 and of the series, in build/attacks.md (PEER=)
+attacks: attackdeps tree ## what a heap bug gets, of plain 6.12 and of the series, in build/attacks.md (PEER=, VIEW=debug)
 	@$(S)/attacks.sh
 
 fresh: args freshdeps ## make run and make check in new chroots of Debian 12 and 13 (SUITES=, STEPS=)
@@ -93,6 +93,9 @@ demodeps: args
 benchdeps: args
 	@$(S)/deps.sh bench
 
+attackdeps: args
+	@$(S)/deps.sh $(if $(filter debug,$(VIEW)),debug,bench)
+
 freshdeps: args
 	@$(S)/deps.sh fresh
 
@@ -100,4 +103,4 @@ clean: ## remove what was built; downloads stay
 	@$(S)/clean.sh
 
 .PHONY: help args tree keep kernel run shell boot check selftest mutants demo-tune bench bench-native attacks fresh bisect lint \
-	series refresh deps checkdeps benchdeps demodeps freshdeps clean
+	series refresh deps checkdeps benchdeps attackdeps demodeps freshdeps clean

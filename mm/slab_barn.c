@@ -87,6 +87,19 @@ static void add_empty(struct node_barn *barn, struct slab_sheaf *sheaf)
 	WRITE_ONCE(barn->nr_empty, nr);
 }
 
+/* Nor is one added to a list that is wrong. Whoever takes one from there sees that. */
+static bool may_add_full(struct node_barn *barn)
+{
+	return barn->nr_full < barn->max_full &&
+	       sheaf_is_linked(&barn->sheaves_full);
+}
+
+static bool may_add_empty(struct node_barn *barn)
+{
+	return barn->nr_empty < barn->max_empty &&
+	       sheaf_is_linked(&barn->sheaves_empty);
+}
+
 static void remove_full(struct node_barn *barn, struct slab_sheaf *sheaf)
 {
 	unsigned int nr = barn->nr_full - 1;
@@ -108,6 +121,32 @@ static void remove_empty(struct node_barn *barn, struct slab_sheaf *sheaf)
 		barn->range_empty.low = nr;
 }
 
+/*
+ * Somebody has written to the links of a sheaf: nobody follows that list any more, and
+ * what was on it is lost. The one by which that was noticed is of no cache now. Who gets it
+ * sees that, and says so: a barn has locks around it, and cannot.
+ */
+static struct slab_sheaf *lose_full(struct node_barn *barn,
+				    struct slab_sheaf *sheaf)
+{
+	INIT_LIST_HEAD(&barn->sheaves_full);
+	WRITE_ONCE(barn->nr_full, 0);
+	WRITE_ONCE(barn->nr_objects, 0);
+	WRITE_ONCE(barn->range_full.low, 0);
+	sheaf->cache = NULL;
+	return sheaf;
+}
+
+static struct slab_sheaf *lose_empty(struct node_barn *barn,
+				     struct slab_sheaf *sheaf)
+{
+	INIT_LIST_HEAD(&barn->sheaves_empty);
+	WRITE_ONCE(barn->nr_empty, 0);
+	barn->range_empty.low = 0;
+	sheaf->cache = NULL;
+	return sheaf;
+}
+
 /* The caller made sure that there is one. */
 static struct slab_sheaf *take_full(struct node_barn *barn)
 {
@@ -115,6 +154,8 @@ static struct slab_sheaf *take_full(struct node_barn *barn)
 
 	sheaf = list_first_entry(&barn->sheaves_full, struct slab_sheaf,
 				 barn_list);
+	if (!sheaf_is_linked(&sheaf->barn_list))
+		return lose_full(barn, sheaf);
 	remove_full(barn, sheaf);
 	return sheaf;
 }
@@ -126,6 +167,8 @@ static struct slab_sheaf *take_empty(struct node_barn *barn)
 
 	sheaf = list_first_entry(&barn->sheaves_empty, struct slab_sheaf,
 				 barn_list);
+	if (!sheaf_is_linked(&sheaf->barn_list))
+		return lose_empty(barn, sheaf);
 	remove_empty(barn, sheaf);
 	return sheaf;
 }
@@ -236,7 +279,7 @@ bool barn_put_full(struct node_barn *barn, struct slab_sheaf *full)
 		return false;
 
 	lock_barn(barn, flags);
-	fits = barn->nr_full < barn->max_full;
+	fits = may_add_full(barn);
 	if (fits)
 		add_full(barn, full);
 	spin_unlock_irqrestore(&barn->lock, flags);
@@ -262,7 +305,7 @@ bool barn_put_empty(struct node_barn *barn, struct slab_sheaf *empty)
 		return false;
 
 	lock_barn(barn, flags);
-	fits = barn->nr_empty < barn->max_empty;
+	fits = may_add_empty(barn);
 	if (fits)
 		add_empty(barn, empty);
 	spin_unlock_irqrestore(&barn->lock, flags);
@@ -292,7 +335,7 @@ struct slab_sheaf *barn_swap_empty(struct node_barn *barn,
 	lock_barn(barn, flags);
 	if (barn->nr_full) {
 		full = take_full(barn);
-		if (barn->nr_empty < barn->max_empty) {
+		if (may_add_empty(barn)) {
 			add_empty(barn, *empty);
 			*empty = NULL;
 		}
@@ -322,7 +365,7 @@ struct slab_sheaf *barn_swap_full(struct node_barn *barn,
 		return NULL;
 
 	lock_barn(barn, flags);
-	if (barn->nr_empty && barn->nr_full < barn->max_full) {
+	if (barn->nr_empty && may_add_full(barn)) {
 		empty = take_empty(barn);
 		add_full(barn, full);
 	}
@@ -330,6 +373,52 @@ struct slab_sheaf *barn_swap_full(struct node_barn *barn,
 	return empty;
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_swap_full);
+
+static void take_oldest_full(struct node_barn *barn, unsigned int nr,
+			     struct list_head *full)
+{
+	struct slab_sheaf *sheaf;
+
+	for (nr = min(nr, barn->nr_full); nr; nr--) {
+		sheaf = list_last_entry(&barn->sheaves_full, struct slab_sheaf,
+					barn_list);
+		if (!sheaf_is_linked(&sheaf->barn_list)) {
+			list_add(&lose_full(barn, sheaf)->barn_list, full);
+			break;
+		}
+		remove_full(barn, sheaf);
+		list_add(&sheaf->barn_list, full);
+	}
+}
+
+static void take_oldest_empty(struct node_barn *barn, unsigned int nr,
+			      struct list_head *empty)
+{
+	struct slab_sheaf *sheaf;
+
+	for (nr = min(nr, barn->nr_empty); nr; nr--) {
+		sheaf = list_last_entry(&barn->sheaves_empty, struct slab_sheaf,
+					barn_list);
+		if (!sheaf_is_linked(&sheaf->barn_list)) {
+			list_add(&lose_empty(barn, sheaf)->barn_list, empty);
+			break;
+		}
+		remove_empty(barn, sheaf);
+		list_add(&sheaf->barn_list, empty);
+	}
+}
+
+static void splice_all(struct node_barn *barn, struct list_head *full,
+		       struct list_head *empty)
+{
+	list_splice_init(&barn->sheaves_full, full);
+	list_splice_init(&barn->sheaves_empty, empty);
+	WRITE_ONCE(barn->nr_full, 0);
+	WRITE_ONCE(barn->nr_empty, 0);
+	WRITE_ONCE(barn->nr_objects, 0);
+	WRITE_ONCE(barn->range_full.low, 0);
+	barn->range_empty.low = 0;
+}
 
 /**
  * barn_take_all - take all sheaves out of a barn
@@ -347,42 +436,16 @@ void barn_take_all(struct node_barn *barn, struct list_head *full,
 	unsigned long flags;
 
 	lock_barn(barn, flags);
-	list_splice_init(&barn->sheaves_full, full);
-	list_splice_init(&barn->sheaves_empty, empty);
-	WRITE_ONCE(barn->nr_full, 0);
-	WRITE_ONCE(barn->nr_empty, 0);
-	WRITE_ONCE(barn->nr_objects, 0);
-	WRITE_ONCE(barn->range_full.low, 0);
-	barn->range_empty.low = 0;
+	if (IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED)) {
+		/* Each link is looked at before it is followed. */
+		take_oldest_full(barn, barn->nr_full, full);
+		take_oldest_empty(barn, barn->nr_empty, empty);
+	} else {
+		splice_all(barn, full, empty);
+	}
 	spin_unlock_irqrestore(&barn->lock, flags);
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_take_all);
-
-static void take_oldest_full(struct node_barn *barn, unsigned int nr,
-			     struct list_head *full)
-{
-	struct slab_sheaf *sheaf;
-
-	for (nr = min(nr, barn->nr_full); nr; nr--) {
-		sheaf = list_last_entry(&barn->sheaves_full, struct slab_sheaf,
-					barn_list);
-		remove_full(barn, sheaf);
-		list_add(&sheaf->barn_list, full);
-	}
-}
-
-static void take_oldest_empty(struct node_barn *barn, unsigned int nr,
-			      struct list_head *empty)
-{
-	struct slab_sheaf *sheaf;
-
-	for (nr = min(nr, barn->nr_empty); nr; nr--) {
-		sheaf = list_last_entry(&barn->sheaves_empty, struct slab_sheaf,
-					barn_list);
-		remove_empty(barn, sheaf);
-		list_add(&sheaf->barn_list, empty);
-	}
-}
 
 /**
  * barn_take_oldest - take the full sheaves that have been in a barn for longest

@@ -54,6 +54,16 @@ struct slab_sheaf {
 	void *objects[];
 };
 
+/*
+ * Whether nobody has written to the links of a sheaf that is on a list, nor to those of its
+ * neighbours. Who unlinks it writes to where they say.
+ */
+static inline bool sheaf_is_linked(const struct list_head *entry)
+{
+	return !IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED) ||
+	       likely(entry->next->prev == entry && entry->prev->next == entry);
+}
+
 /**
  * struct node_barn - full and empty sheaves of one cache on one NUMA node
  * @lock: Protects all other fields. Taken from any context, with interrupts

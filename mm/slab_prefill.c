@@ -84,14 +84,29 @@ static bool fill_from_slabs(struct kmem_cache *s, gfp_t gfp,
 
 	nr = slab_fill(s, sheaf->objects + sheaf->size, size - sheaf->size,
 		       max - sheaf->size, gfp, &sheaf->reserves);
-	sheaf->size += nr;
-	if (!sheaf->oversize)
+	if (sheaf->oversize) {
+		__sheaf_code(s, sheaf->objects + sheaf->size, nr);
+		sheaf->size += nr;
+	} else {
+		sheaf_add_refilled(s, sheaf, nr);
 		stat_add(s, SHEAF_REFILL, nr);
+	}
 	return sheaf->size >= size;
+}
+
+/*
+ * Objects in oversize sheaves may be such as are debugged, and have something else where
+ * others have their mark.
+ */
+static void *take_oversize(struct kmem_cache *s, struct slab_sheaf *sheaf)
+{
+	sheaf->size--;
+	return sheaf_object(s, sheaf, sheaf->size);
 }
 
 static void free_oversize(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
+	__sheaf_code(s, sheaf->objects, sheaf->size);
 	slab_flush(s, sheaf->objects, sheaf->size);
 	kfree_nosheaf(sheaf);
 }
@@ -280,7 +295,11 @@ void *kmem_cache_alloc_from_sheaf_noprof(struct kmem_cache *s, gfp_t gfp,
 		return slab_hand_out_guarded(s, gfp, object, _RET_IP_);
 
 	stat(s, sheaf->oversize ? ALLOC_SLOWPATH : ALLOC_FASTPATH);
-	return slab_hand_out(s, gfp, sheaf->objects[--sheaf->size], _RET_IP_);
+	if (IS_ENABLED(CONFIG_SLAB_SHEAF_MARKS) && unlikely(sheaf->oversize))
+		object = take_oversize(s, sheaf);
+	else
+		object = sheaf_unmark(s, sheaf_pop(s, sheaf));
+	return slab_hand_out(s, gfp, object, _RET_IP_);
 }
 EXPORT_SYMBOL(kmem_cache_alloc_from_sheaf_noprof);
 

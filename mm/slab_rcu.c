@@ -65,6 +65,7 @@
 #include <linux/init.h>
 #include <linux/jiffies.h>
 #include <linux/kasan.h>
+#include <linux/kfence.h>
 #include <linux/kmemleak.h>
 #include <linux/list.h>
 #include <linux/lockdep.h>
@@ -100,7 +101,6 @@ struct rcu_queue {
  * struct rcu_sheaves - what a CPU has got by kfree_rcu()
  * @lock: Protects all that is not a work item, and rcu_free of the CPU's sheaves.
  * @filling: What the caches have as rcu_free on this CPU, by barn_list.
- * @nr_filling: How many there are.
  * @taken: Those that were taken away before they were full, and to which the CPU
  *	   may still store.
  * @full: Those that nobody stores to, and that wait for readers of the objects.
@@ -108,6 +108,7 @@ struct rcu_queue {
  * @nr_busy: How many sheaves of both are being freed right now.
  * @asked: The grace period that RCU was asked for without waiting for its turn.
  * @hurried_at: When there was last a flood that an expedited one is good for, in jiffies.
+ * @corrupt: Somebody has written to what was in @filling: nobody has been told yet.
  * @collect_at: When those in @filling will have waited long enough, in jiffies.
  * @awake: @soon or @after_gp is pending, or runs and will look at the queues; if
  *	   not, there is nothing in the queues.
@@ -119,13 +120,13 @@ struct rcu_queue {
 struct rcu_sheaves {
 	raw_spinlock_t lock;	/* See above. Work is started under it. */
 	struct list_head filling;
-	unsigned int nr_filling;
 	struct rcu_queue taken;
 	struct rcu_queue full;
 	unsigned long nr_objects;
 	unsigned int nr_busy;
 	unsigned long asked;
 	unsigned long hurried_at;
+	unsigned int corrupt;	/* Some machines cannot xchg() bytes. */
 	unsigned long collect_at;
 	bool awake;
 	unsigned int cpu;
@@ -193,6 +194,7 @@ static void queue_splice(struct rcu_queue *from, struct rcu_queue *to)
  * After the grace period
  */
 
+/* Here and below sheaves are decoded, until they are put somewhere. */
 static bool all_remote(const struct slab_sheaf *sheaf)
 {
 	unsigned int i;
@@ -219,7 +221,7 @@ static void free_to_other_sheaves(struct kmem_cache *s,
 			continue;
 		sheaf->objects[nr++] = object;
 	}
-	sheaf->size = nr;
+	sheaf_cut(sheaf, nr);
 }
 
 /*
@@ -233,16 +235,19 @@ static void put_rcu_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf,
 
 	if (full && accepted == sheaf->size) {
 		stat_add(s, FREE_FASTPATH, sheaf->size);
+		sheaf_encode(s, sheaf);
 		put_sheaf(s, sheaf);
 		return;
 	}
 
 	if (full && all_remote(sheaf)) {
 		stat_add(s, FREE_FASTPATH, sheaf->size);
+		sheaf_encode(s, sheaf);
 		sheaf = send_home(s, sheaf);
 	} else {
 		free_to_other_sheaves(s, sheaf, accepted);
 		stat_add(s, FREE_FASTPATH, sheaf->size);
+		sheaf_encode(s, sheaf);
 	}
 	if (sheaf) {
 		flush_sheaf(s, sheaf);
@@ -251,21 +256,76 @@ static void put_rcu_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf,
 }
 
 /*
- * What is free already is not freed again, if this CPU has freed it, and nothing since. Who
- * finds out is not who did it, and has others' sheaves in his hands: he goes on.
+ * Who finds out is not who did it, and has others' sheaves in his hands: he goes on, unless
+ * corrupt data are to stop whoever finds them.
+ */
+static void drop(struct kmem_cache *s, struct slab_sheaf *sheaf, unsigned int i)
+{
+	sheaf->objects[i] = sheaf->objects[sheaf->size - 1];
+	sheaf_cut(sheaf, sheaf->size - 1);
+	slab_report_corruption(s, "an object that is freed twice");
+}
+
+/* As sheaf_is_marked(), of what may be anybody's: of KFENCE there may be nothing behind it. */
+static bool freed_already(struct kmem_cache *s, void *object)
+{
+	return IS_ENABLED(CONFIG_SLAB_SHEAF_MARKS) &&
+	       !is_kfence_address(object) && unlikely(sheaf_is_marked(s, object));
+}
+
+static bool is_object_of(struct kmem_cache *s, void *object)
+{
+	struct slab *slab = virt_addr_valid(object) ? virt_to_slab(object) : NULL;
+
+	return slab && slab->slab_cache == s;
+}
+
+/*
+ * What is marked is in another sheaf. What is twice in this one is so once the first of
+ * them is.
+ */
+static void drop_marked(struct kmem_cache *s, struct slab_sheaf *sheaf)
+{
+	unsigned int i = 0;
+
+	while (i < sheaf->size) {
+		void *object = sheaf->objects[i];
+
+		/* Its slab may be somebody else's by now. */
+		if (!is_object_of(s, object) || freed_already(s, object)) {
+			drop(s, sheaf, i);
+			continue;
+		}
+		if (!is_kfence_address(object))
+			sheaf_mark(s, object);
+		i++;
+	}
+	/* Whoever is next may keep it from being allocated. */
+	for (i = 0; i < sheaf->size; i++)
+		if (!is_kfence_address(sheaf->objects[i]))
+			sheaf_unmark(s, sheaf->objects[i]);
+}
+
+/*
+ * What is free already is not freed again, if this CPU has freed it, and nothing since, or
+ * if it is marked.
  */
 static void drop_freed_twice(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
-	const void *next = sheaf_next_object(s);
+	const void *next;
 	unsigned int i;
 
+	if (IS_ENABLED(CONFIG_SLAB_SHEAF_MARKS)) {
+		drop_marked(s, sheaf);
+		return;
+	}
+	next = sheaf_next_object(s);
 	if (!next)
 		return;
 	for (i = 0; i < sheaf->size; i++) {
 		if (likely(sheaf->objects[i] != next))
 			continue;
-		sheaf->objects[i] = sheaf->objects[--sheaf->size];
-		slab_report_corruption(s, "an object that is freed twice");
+		drop(s, sheaf, i);
 		break;
 	}
 }
@@ -275,17 +335,21 @@ static void free_rcu_sheaf(struct slab_sheaf *sheaf)
 	struct kmem_cache *s = sheaf->cache;
 	size_t size, accepted;
 
-	if (likely(sheaf_is_sound(s, sheaf))) {
-		drop_freed_twice(s, sheaf);
-		size = sheaf->size;
-		if (IS_ENABLED(CONFIG_DEBUG_OBJECTS_RCU_HEAD))
-			kvfree_rcu_unqueue(sheaf->objects, size);
-		accepted = slab_free_hooks_bulk(s, &size, sheaf->objects);
-		sheaf->size = size;
-		put_rcu_sheaf(s, sheaf, accepted);
-	} else {
-		slab_report_corruption(s, "a sheaf of kfree_rcu()");
+	/* Then it is left alone for ever, and there is no knowing whose it was. */
+	if (unlikely(!sheaf_has_its_cache(sheaf))) {
+		slab_report_corruption(NULL, "a sheaf of kfree_rcu()");
+		return;
 	}
+
+	/* Marked they are not, until they can be allocated. */
+	__sheaf_code(s, sheaf->objects, sheaf->size);
+	drop_freed_twice(s, sheaf);
+	size = sheaf->size;
+	if (IS_ENABLED(CONFIG_DEBUG_OBJECTS_RCU_HEAD))
+		kvfree_rcu_unqueue(sheaf->objects, size);
+	accepted = slab_free_hooks_bulk(s, &size, sheaf->objects);
+	sheaf_cut(sheaf, size);
+	put_rcu_sheaf(s, sheaf, accepted);
 
 	/* Pairs with none_under_way(): the cache may be gone from here on. */
 	smp_mb();
@@ -381,7 +445,34 @@ static bool full_ends_with(struct rcu_sheaves *rs, struct kmem_cache *s,
 	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) || !rs->full.first)
 		return false;
 	sheaf = container_of(rs->full.last, struct slab_sheaf, next);
-	return sheaf_is_sound(s, sheaf) && sheaf_ends_with(sheaf, object);
+	return sheaf_is_sound(s, sheaf) && sheaf_ends_with(s, sheaf, object);
+}
+
+/*
+ * Somebody has written to the links of a sheaf. Nobody follows that list any more: those
+ * on it stay rcu_free until they are full.
+ */
+static void forget_filling(struct rcu_sheaves *rs)
+{
+	INIT_LIST_HEAD(&rs->filling);
+	WRITE_ONCE(rs->corrupt, 1);
+}
+
+/*
+ * A sheaf is not linked as it should be. So the list is wrong, unless the sheaf is not on
+ * it, as it was forgotten before.
+ */
+static void check_filling(struct rcu_sheaves *rs)
+{
+	struct list_head *entry = &rs->filling;
+
+	do {
+		if (!sheaf_is_linked(entry)) {
+			forget_filling(rs);
+			return;
+		}
+		entry = entry->next;
+	} while (entry != &rs->filling);
 }
 
 /*
@@ -396,12 +487,13 @@ static bool install_rcu_free(struct slub_percpu_sheaves *pcs,
 	bool twice;
 
 	raw_spin_lock_irqsave(&rs->lock, flags);
-	if (!rs->nr_filling) {
+	if (list_empty(&rs->filling)) {
 		rs->collect_at = jiffies + RCU_COLLECT_JIFFIES;
 		start_work(rs, &rs->collect, RCU_COLLECT_JIFFIES);
 	}
+	if (unlikely(!sheaf_is_linked(&rs->filling)))
+		forget_filling(rs);
 	list_add_tail(&sheaf->barn_list, &rs->filling);
-	rs->nr_filling++;
 	WRITE_ONCE(pcs->rcu_free, sheaf);
 	pcs->rcu_taken++;
 	twice = full_ends_with(rs, sheaf->cache, object);
@@ -409,31 +501,56 @@ static bool install_rcu_free(struct slub_percpu_sheaves *pcs,
 	return twice;
 }
 
+/* Not under the lock: it may stop the task. */
+static void report_filling(struct rcu_sheaves *rs)
+{
+	if (unlikely(READ_ONCE(rs->corrupt)) && xchg(&rs->corrupt, 0))
+		slab_report_corruption(NULL, "what sheaves collect for kfree_rcu()");
+}
+
 static void remove_rcu_free(struct rcu_sheaves *rs,
 			    struct slub_percpu_sheaves *pcs,
 			    struct slab_sheaf *sheaf)
 {
 	lockdep_assert_held(&rs->lock);
-	list_del(&sheaf->barn_list);
 	WRITE_ONCE(pcs->rcu_free, NULL);
-	rs->nr_filling--;
+	if (unlikely(!sheaf_is_linked(&sheaf->barn_list)))
+		check_filling(rs);
+	else
+		list_del(&sheaf->barn_list);
 }
 
 /* Of whatever CPU, which may be storing to it. */
-static void take_away(struct rcu_sheaves *rs, struct slab_sheaf *sheaf,
-		      struct rcu_queue *to)
+static void take_away(struct rcu_sheaves *rs, struct slub_percpu_sheaves *pcs,
+		      struct slab_sheaf *sheaf)
 {
-	remove_rcu_free(rs, per_cpu_ptr(sheaf->cache->cpu_sheaves, rs->cpu),
-			sheaf);
-	queue_add(to, sheaf);
+	remove_rcu_free(rs, pcs, sheaf);
+	queue_add(&rs->taken, sheaf);
+}
+
+/* Its cache knows it, and nobody has written to its links. */
+static bool is_filling(struct rcu_sheaves *rs, struct slab_sheaf *sheaf)
+{
+	return !IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED) ||
+	       likely(sheaf_is_linked(&sheaf->barn_list) &&
+		      sheaf_cache_is_one(sheaf->cache) &&
+		      per_cpu_ptr(sheaf->cache->cpu_sheaves, rs->cpu)->rcu_free == sheaf);
 }
 
 static void take_all_away(struct rcu_sheaves *rs)
 {
-	struct slab_sheaf *sheaf, *next;
+	struct slab_sheaf *sheaf;
 
-	list_for_each_entry_safe(sheaf, next, &rs->filling, barn_list)
-		take_away(rs, sheaf, &rs->taken);
+	while (!list_empty(&rs->filling)) {
+		sheaf = list_first_entry(&rs->filling, struct slab_sheaf,
+					 barn_list);
+		if (unlikely(!is_filling(rs, sheaf))) {
+			forget_filling(rs);
+			break;
+		}
+		take_away(rs, per_cpu_ptr(sheaf->cache->cpu_sheaves, rs->cpu),
+			  sheaf);
+	}
 }
 
 static bool any_cpu_is_isolated(void)
@@ -583,10 +700,13 @@ static bool kfree_rcu_slow(struct kmem_cache *s, void *object)
 		}
 	}
 
-	if (twice || sheaf_ends_with(sheaf, object)) {
+	if (twice || freed_already(s, object) ||
+	    sheaf_ends_with(s, sheaf, object)) {
 		sheaf_freed_twice(s, object);
 	} else {
-		sheaf->objects[sheaf->size] = object;
+		void **slot = &sheaf->objects[sheaf->size];
+
+		*slot = sheaf_code(s, slot, object);
 		WRITE_ONCE(sheaf->size, sheaf->size + 1);
 		if (sheaf->size == sheaf->capacity)
 			rcu_free_is_full(pcs, sheaf);
@@ -602,6 +722,10 @@ static bool kfree_rcu_slow(struct kmem_cache *s, void *object)
 static noinline void kfree_rcu_fail(struct kmem_cache *s, struct rcu_head *head,
 				    void *object)
 {
+	if (freed_already(s, object)) {
+		slab_report_double_free(s, object);
+		return;
+	}
 	stat(s, FREE_RCU_SHEAF_FAIL);
 	kvfree_call_rcu_batched(head, object);
 }
@@ -677,12 +801,13 @@ void kfree_rcu_sheaf(struct rcu_head *head, void *object)
 
 	sheaf = this_cpu_read(sheaves->rcu_free);
 	if (unlikely(!sheaf || !sheaf_stays_open(sheaf) ||
-		     sheaf_ends_with(sheaf, object))) {
+		     freed_already(s, object) ||
+		     sheaf_ends_with(s, sheaf, object))) {
 		kfree_rcu_rest(s, head, object);
 		return;
 	}
 
-	sheaf_push(sheaf, object);
+	sheaf_collect(s, sheaf, object);
 	local_unlock(&sheaves->lock);
 	stat(s, FREE_RCU_SHEAF);
 	return;
@@ -739,11 +864,12 @@ static void collect_now(struct rcu_sheaves *rs)
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&rs->lock, flags);
-	if (rs->nr_filling) {
+	if (!list_empty(&rs->filling)) {
 		take_all_away(rs);
 		wake_up_queue(rs);
 	}
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
+	report_filling(rs);
 }
 
 /* The same, if it has been there for long enough; or else come back for it. */
@@ -756,13 +882,16 @@ static void collect_fn(struct work_struct *work)
 
 	raw_spin_lock_irqsave(&rs->lock, flags);
 	left = rs->collect_at - jiffies;
-	if (rs->nr_filling && left > 0) {
+	if (list_empty(&rs->filling)) {
+		/* It was collected by somebody else. */
+	} else if (left > 0) {
 		start_work(rs, &rs->collect, left);
-	} else if (rs->nr_filling) {
+	} else {
 		take_all_away(rs);
 		wake_up_queue(rs);
 	}
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
+	report_filling(rs);
 }
 
 /**
@@ -799,7 +928,7 @@ void kfree_rcu_sheaves_give(struct kmem_cache *s)
 		rs = per_cpu_ptr(&rcu_sheaves, cpu);
 		raw_spin_lock_irqsave(&rs->lock, flags);
 		if (pcs->rcu_free) {
-			take_away(rs, pcs->rcu_free, &rs->taken);
+			take_away(rs, pcs, pcs->rcu_free);
 			wake_up_queue(rs);
 		}
 		raw_spin_unlock_irqrestore(&rs->lock, flags);
@@ -859,6 +988,14 @@ static void free_all(struct kmem_cache *quiet)
 	free_queue(&taken);
 }
 
+static void report_all_filling(void)
+{
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu)
+		report_filling(per_cpu_ptr(&rcu_sheaves, cpu));
+}
+
 /**
  * kfree_rcu_sheaves_barrier - wait for objects in sheaves to be freed
  *
@@ -875,6 +1012,7 @@ void kfree_rcu_sheaves_barrier(void)
 	mutex_lock(&barrier_mutex);
 	free_all(NULL);
 	mutex_unlock(&barrier_mutex);
+	report_all_filling();
 }
 
 /*
@@ -908,6 +1046,9 @@ void kfree_rcu_sheaves_barrier_on_cache(struct kmem_cache *s)
 	if (none_under_way(s))
 		return;
 
+	/* What is on no list any more is found like this. */
+	if (IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED))
+		kfree_rcu_sheaves_give(s);
 	mutex_lock(&barrier_mutex);
 	/*
 	 * Somebody else may have done it meanwhile. If not, others may go on with a
@@ -916,6 +1057,7 @@ void kfree_rcu_sheaves_barrier_on_cache(struct kmem_cache *s)
 	if (!none_under_way(s))
 		free_all(slab_unmergeable(s) ? s : NULL);
 	mutex_unlock(&barrier_mutex);
+	report_all_filling();
 }
 
 static unsigned long count_objects(struct rcu_sheaves *rs)
@@ -927,8 +1069,11 @@ static unsigned long count_objects(struct rcu_sheaves *rs)
 	raw_spin_lock_irqsave(&rs->lock, flags);
 	nr = rs->nr_objects;
 	/* The CPU may be storing to these. */
-	list_for_each_entry(sheaf, &rs->filling, barn_list)
+	list_for_each_entry(sheaf, &rs->filling, barn_list) {
+		if (unlikely(!sheaf_is_linked(&sheaf->barn_list)))
+			break;
 		nr += READ_ONCE(sheaf->size);
+	}
 	for (sheaf = rs->taken.first; sheaf; sheaf = sheaf->next)
 		nr += READ_ONCE(sheaf->size);
 	raw_spin_unlock_irqrestore(&rs->lock, flags);

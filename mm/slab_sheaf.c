@@ -164,16 +164,26 @@ static struct node_barn *get_barn_of(struct kmem_cache *s, int node)
 	return barn_at(s, node);
 }
 
-static int node_of_sheaf(const struct slab_sheaf *full)
+/* Decoded, what somebody has written to a slot is no address. */
+static bool object_is_address(const void *object)
 {
-	return page_to_nid(virt_to_page(full->objects[0]));
+	return !IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED) ||
+	       virt_addr_valid(object);
+}
+
+static int node_of_sheaf(struct kmem_cache *s, struct slab_sheaf *full)
+{
+	const void *object = sheaf_object(s, full, 0);
+
+	return object_is_address(object) ? page_to_nid(virt_to_page(object)) :
+					   numa_node_id();
 }
 
 /* The barn of the node that a full sheaf is from, if that is another one. */
 static struct node_barn *get_home_barn(struct kmem_cache *s,
-				       const struct slab_sheaf *full)
+				       struct slab_sheaf *full)
 {
-	int node = node_of_sheaf(full);
+	int node = node_of_sheaf(s, full);
 
 	return node == numa_node_id() ? NULL : get_barn_of(s, node);
 }
@@ -321,7 +331,7 @@ static bool full_main_ends_with(struct kmem_cache *s,
 		return false;
 	if (unlikely(main->size != main->capacity || !sheaf_is_sound(s, main)))
 		check_main(s, pcs);
-	return sheaf_ends_with(pcs->main, object);
+	return sheaf_ends_with(s, pcs->main, object);
 }
 
 /* Whoever can get by without one takes this, if locks of any kind may be held. */
@@ -355,9 +365,50 @@ void flush_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
 	if (!sheaf->size)
 		return;
+	sheaf_decode(s, sheaf);
 	slab_flush(s, sheaf->objects, sheaf->size);
 	stat_add(s, SHEAF_FLUSH, sheaf->size);
-	sheaf->size = 0;
+	sheaf_cut(sheaf, 0);
+}
+
+/* Whether what a sheaf names may be looked at. */
+bool sheaf_cache_is_one(struct kmem_cache *s)
+{
+	struct slab *slab = virt_addr_valid(s) ? virt_to_slab(s) : NULL;
+
+	return slab && slab->slab_cache == kmem_cache;
+}
+
+/**
+ * sheaf_has_its_cache - whether a sheaf is of the cache that it names
+ * @sheaf: The sheaf. If somebody has written to it, @cache may be anything.
+ *
+ * For those who know the cache from nothing else. Looks at the slab of the last object:
+ * an empty sheaf is believed.
+ *
+ * Context: Any, if nobody else uses the sheaf.
+ * Return: Whether it is, as far as can be seen; true if that is not checked.
+ */
+bool sheaf_has_its_cache(struct slab_sheaf *sheaf)
+{
+	struct kmem_cache *s = sheaf->cache;
+	struct slab *slab;
+	void *object;
+
+	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED))
+		return true;
+	if (!s || !sheaf_is_sound(s, sheaf))
+		return false;
+	if (!sheaf->size)
+		return true;
+	if (IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED) && !sheaf_cache_is_one(s))
+		return false;
+	object = sheaf_object(s, sheaf, sheaf->size - 1);
+	/* Decoded by the secret of another cache it is no address at all. */
+	if (IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED) && !virt_addr_valid(object))
+		return false;
+	slab = virt_to_slab(object);
+	return slab && slab->slab_cache == s;
 }
 
 void release_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
@@ -378,7 +429,7 @@ static bool barn_refused(struct kmem_cache *s, struct node_barn *barn, int node)
 static bool put_full_sheaf(struct kmem_cache *s, struct slab_sheaf *full)
 {
 	/* The task may move meanwhile, and then this is just another barn. */
-	int node = numa_node_id(), home_node = node_of_sheaf(full);
+	int node = numa_node_id(), home_node = node_of_sheaf(s, full);
 	struct node_barn *barn = barn_at(s, node);
 	struct node_barn *home = NULL;
 
@@ -619,9 +670,15 @@ static noinline bool trade_full_main(struct kmem_cache *s,
 			return false;
 	}
 	stat(s, BARN_PUT);
-	empty = sound_empty(s, empty, true);
-	set_main(pcs, empty ?: take_spare(s, pcs) ?: slab_no_sheaf);
-	return empty;
+	/* Main is the barn's now, whatever comes of the other one. */
+	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) &&
+	    unlikely(!sheaf_is_sound(s, empty) || empty->size)) {
+		set_main(pcs, take_any_spare(pcs) ?: slab_no_sheaf);
+		sheaf_is_unsound(s, true);
+		return false;
+	}
+	set_main(pcs, empty);
+	return true;
 }
 
 /* Make main an empty one from the barn. The main so far, if any, becomes the spare. */
@@ -695,6 +752,7 @@ static unsigned int note_miss(struct kmem_cache *s,
 static void *alloc_by_refill(struct kmem_cache *s, struct slab_sheaf *sheaf,
 			     unsigned int fill, gfp_t gfp, int node)
 {
+	unsigned int nr;
 	void *object;
 
 	if (sheaf && (sheaf->capacity < fill ||
@@ -707,15 +765,17 @@ static void *alloc_by_refill(struct kmem_cache *s, struct slab_sheaf *sheaf,
 	if (!sheaf)
 		return NULL;
 
-	sheaf->size = slab_refill(s, sheaf->objects, 1,
-				  min(fill, sheaf->capacity), gfp, node);
-	if (!sheaf->size) {
+	nr = slab_refill(s, sheaf->objects, 1, min(fill, sheaf->capacity), gfp,
+			 node);
+	if (!nr) {
 		put_empty_sheaf(s, sheaf);
 		return NULL;
 	}
-	stat_add(s, SHEAF_REFILL, sheaf->size);
+	stat_add(s, SHEAF_REFILL, nr);
 
-	object = sheaf->objects[--sheaf->size];
+	VM_WARN_ON_ONCE(sheaf->size);
+	sheaf_add_refilled(s, sheaf, nr);
+	object = sheaf_unmark(s, sheaf_pop(s, sheaf));
 	if (sheaf->size)
 		install_sheaf(s, sheaf);
 	else
@@ -727,7 +787,9 @@ static void *alloc_by_refill(struct kmem_cache *s, struct slab_sheaf *sheaf,
 
 static bool object_on_node(const void *object, int node)
 {
-	return node == NUMA_NO_NODE || page_to_nid(virt_to_page(object)) == node;
+	return node == NUMA_NO_NODE ||
+	       (object_is_address(object) &&
+		page_to_nid(virt_to_page(object)) == node);
 }
 
 /* Neither sheaves nor barn have an object. Out of line, and releases the lock. */
@@ -801,8 +863,8 @@ void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node)
 	}
 
 	main = pcs->main;
-	if (object_on_node(main->objects[main->size - 1], node)) {
-		object = main->objects[--main->size];
+	if (object_on_node(sheaf_object(s, main, main->size - 1), node)) {
+		object = sheaf_pop(s, main);
 		stat(s, ALLOC_FASTPATH);
 	} else {
 		stat(s, ALLOC_NODE_MISMATCH);
@@ -810,7 +872,7 @@ void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node)
 	local_unlock(&s->cpu_sheaves->lock);
 	if (unlikely(rest))
 		free_empty_sheaf(s, rest);
-	return object;
+	return object ? sheaf_unmark(s, object) : NULL;
 }
 
 /* Neither sheaves nor barn have room. Out of line, and releases the lock. */
@@ -841,7 +903,7 @@ static noinline bool free_miss(struct kmem_cache *s,
 	if (!sheaf)
 		return false;
 
-	sheaf_push(sheaf, object);
+	sheaf_push(s, sheaf, object);
 	install_sheaf(s, sheaf);
 	stat(s, FREE_FASTPATH);
 	return true;
@@ -859,7 +921,7 @@ bool __sheaf_free(struct kmem_cache *s, void *object)
 {
 	struct slub_percpu_sheaves *pcs = this_cpu_ptr(s->cpu_sheaves);
 
-	if (full_main_ends_with(s, pcs, object)) {
+	if (full_main_ends_with(s, pcs, object) || sheaf_is_marked(s, object)) {
 		sheaf_freed_twice(s, object);
 		local_unlock(&s->cpu_sheaves->lock);
 		return true;
@@ -867,10 +929,35 @@ bool __sheaf_free(struct kmem_cache *s, void *object)
 	if (unlikely(!sheaf_capacity(s) || !replace_full_main(s, pcs)))
 		return free_miss(s, pcs, object);
 
-	sheaf_push(pcs->main, object);
+	sheaf_push(s, pcs->main, object);
 	local_unlock(&s->cpu_sheaves->lock);
 	stat(s, FREE_FASTPATH);
 	return true;
+}
+
+/* Out of the slots of a sheaf that does not have them any more. */
+static void copy_objects(struct kmem_cache *s, void **p, void **slots,
+			 unsigned int nr)
+{
+	unsigned int i;
+
+	if (!IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED)) {
+		memcpy(p, slots, nr * sizeof(*p));
+		return;
+	}
+	for (i = 0; i < nr; i++)
+		p[i] = sheaf_code(s, &slots[i], slots[i]);
+}
+
+/* As in sheaf_pop(), without the lock. */
+static void unmark_objects(struct kmem_cache *s, void **p, unsigned int nr)
+{
+	unsigned int i;
+
+	if (!IS_ENABLED(CONFIG_SLAB_SHEAF_MARKS))
+		return;
+	for (i = 0; i < nr; i++)
+		sheaf_unmark(s, p[i]);
 }
 
 /* As many objects as main, spare and the barn have, up to @nr. */
@@ -891,11 +978,12 @@ static unsigned int take_from_sheaves(struct kmem_cache *s, unsigned int nr,
 		    next_full_main(s, pcs, &rest)) {
 			batch = min(nr - done, pcs->main->size);
 			pcs->main->size -= batch;
-			memcpy(p + done, pcs->main->objects + pcs->main->size,
-			       batch * sizeof(*p));
+			copy_objects(s, p + done,
+				     pcs->main->objects + pcs->main->size, batch);
 		}
 		local_unlock(&s->cpu_sheaves->lock);
 
+		unmark_objects(s, p + done, batch);
 		if (unlikely(rest))
 			free_empty_sheaf(s, rest);
 		if (!batch)
@@ -925,7 +1013,7 @@ const void *sheaf_next_object(struct kmem_cache *s)
 		return NULL;
 	main = this_cpu_read(s->cpu_sheaves->main);
 	if (sheaf_has_objects(main))
-		object = main->objects[main->size - 1];
+		object = sheaf_object(s, main, main->size - 1);
 	local_unlock(&s->cpu_sheaves->lock);
 	return object;
 }
@@ -946,27 +1034,29 @@ void sheaf_freed_twice(struct kmem_cache *s, void *object)
 	slab_report_double_free(s, object);
 }
 
-/* As sheaf_push() does, but the size is not stored and loaded for each of them. */
+/*
+ * Objects that are all different, but for the one that main ends with, which the first
+ * may be.
+ */
 static void push_objects(struct kmem_cache *s, struct slab_sheaf *sheaf,
 			 void **p, unsigned int nr)
 {
-	void **top = sheaf->objects + sheaf->size;
-#ifdef CONFIG_SLAB_FREELIST_HARDENED
-	void *last = top[-1];
-
-	for (; nr; nr--, p++) {
-		if (unlikely(*p == last)) {
-			sheaf_freed_twice(s, *p);
-			continue;
-		}
-		last = *p;
-		*top++ = last;
+	if (sheaf_ends_with(s, sheaf, *p)) {
+		sheaf_freed_twice(s, *p);
+		p++;
+		nr--;
 	}
-	sheaf->size = top - sheaf->objects;
-#else
-	memcpy(top, p, nr * sizeof(*p));
+	if (IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED)) {
+		for (; nr; nr--, p++) {
+			if (sheaf_is_marked(s, *p))
+				sheaf_freed_twice(s, *p);
+			else
+				sheaf_push(s, sheaf, *p);
+		}
+		return;
+	}
+	memcpy(sheaf->objects + sheaf->size, p, nr * sizeof(*p));
 	sheaf->size += nr;
-#endif
 }
 
 /*
@@ -1070,7 +1160,7 @@ unsigned int sheaf_free_bulk(struct kmem_cache *s, unsigned int nr, void **p)
  * Remote objects
  */
 
-/* Move the objects of a node to the front. Returns how many there are. */
+/* Move the objects of a node to the front. Returns how many there are. Decoded. */
 static unsigned int sort_by_node(struct slab_sheaf *sheaf, int node)
 {
 	void **objects = sheaf->objects;
@@ -1091,17 +1181,22 @@ static unsigned int sort_by_node(struct slab_sheaf *sheaf, int node)
  */
 struct slab_sheaf *send_home(struct kmem_cache *s, struct slab_sheaf *full)
 {
-	int node = page_to_nid(virt_to_page(full->objects[full->size - 1]));
+	void *last = sheaf_object(s, full, full->size - 1);
+	int node = page_to_nid(virt_to_page(last));
 	struct node_barn *barn = get_barn_of(s, node);
-	unsigned int nr = sort_by_node(full, node);
 	struct slab_sheaf *empty;
+	unsigned int nr;
 
+	sheaf_decode(s, full);
+	nr = sort_by_node(full, node);
 	if (nr < full->size) {
 		slab_flush(s, full->objects + nr, full->size - nr);
 		stat_add(s, SHEAF_FLUSH, full->size - nr);
-		full->size = nr;
+		sheaf_cut(full, nr);
+		sheaf_encode(s, full);
 		return full;
 	}
+	sheaf_encode(s, full);
 
 	if (barn) {
 		empty = barn_swap_full(barn, full);
@@ -1159,10 +1254,10 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
 	pcs = this_cpu_ptr(s->cpu_sheaves);
 	sheaf = pcs->remote;
 	if (likely(sheaf && sheaf_stays_open(sheaf))) {
-		if (sheaf_ends_with(sheaf, object))
+		if (sheaf_has_already(s, sheaf, object))
 			sheaf_freed_twice(s, object);
 		else
-			sheaf_push(sheaf, object);
+			sheaf_push(s, sheaf, object);
 		local_unlock(&s->cpu_sheaves->lock);
 		stat(s, FREE_FASTPATH);
 		return true;
@@ -1177,9 +1272,11 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
 		sheaf_is_unsound(s, false);
 		sheaf = NULL;
 	}
-	if (sheaf && sheaf_ends_with(sheaf, object)) {
+	if (sheaf_is_marked(s, object) ||
+	    (sheaf && sheaf_ends_with(s, sheaf, object))) {
+		if (sheaf)
+			install_remote(s, sheaf);
 		slab_report_double_free(s, object);
-		install_remote(s, sheaf);
 		return true;
 	}
 	/* As in __sheaf_free(), no gfp flag is harmless. */
@@ -1188,7 +1285,7 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
 	if (!sheaf)
 		return false;
 
-	sheaf_push(sheaf, object);
+	sheaf_push(s, sheaf, object);
 	if (sheaf->size == sheaf->capacity)
 		sheaf = send_home(s, sheaf);
 	if (sheaf)
@@ -1277,9 +1374,14 @@ struct slab_sheaf *sheaf_lend(struct kmem_cache *s, unsigned int size,
 void sheaf_top_up(struct kmem_cache *s, struct slab_sheaf *sheaf,
 		  unsigned int size)
 {
-	if (sheaf->size < size)
-		sheaf->size += take_from_sheaves(s, size - sheaf->size,
-						 sheaf->objects + sheaf->size);
+	void **slots = sheaf->objects + sheaf->size;
+	unsigned int nr;
+
+	if (sheaf->size >= size)
+		return;
+	nr = take_from_sheaves(s, size - sheaf->size, slots);
+	__sheaf_encode(s, slots, nr);
+	sheaf->size += nr;
 }
 
 /*
@@ -1320,11 +1422,14 @@ static bool install_lent_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 /* As many objects as there is room for. Returns whether that were all of them. */
 static bool pour_out(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
-	unsigned int done = put_into_sheaves(s, sheaf->size, sheaf->objects);
+	unsigned int done;
 
-	sheaf->size -= done;
+	sheaf_decode(s, sheaf);
+	done = put_into_sheaves(s, sheaf->size, sheaf->objects);
 	memmove(sheaf->objects, sheaf->objects + done,
-		sheaf->size * sizeof(sheaf->objects[0]));
+		(sheaf->size - done) * sizeof(sheaf->objects[0]));
+	sheaf_cut(sheaf, sheaf->size - done);
+	sheaf_encode(s, sheaf);
 	return !sheaf->size;
 }
 

@@ -7,9 +7,11 @@
  * through. The comment at the head of mm/slab_sheaf.c tells how it works.
  */
 
+#include <linux/kasan.h>
 #include <linux/local_lock.h>
 #include <linux/nodemask.h>
 #include <linux/percpu.h>
+#include <linux/swab.h>
 #include <linux/topology.h>
 
 #include "slab.h"
@@ -30,6 +32,140 @@ static inline bool sheaf_is_sound(const struct kmem_cache *s,
 	return !IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) ||
 	       likely(sheaf->cache == s && sheaf->size <= sheaf->capacity &&
 		      sheaf->capacity <= SHEAF_MAX_CAPACITY);
+}
+
+/*
+ * What is in the slots of a sheaf, unless somebody has it to himself to fill or to flush
+ * it: with SLAB_SHEAF_HARDENED not the address of an object, but that, the secret of the
+ * cache, and the address of the slot, much as in a freelist. Decodes as well.
+ */
+static __always_inline void *sheaf_code(const struct kmem_cache *s, void **slot,
+					const void *object)
+{
+	unsigned long code = (unsigned long)object;
+
+#ifdef CONFIG_SLAB_SHEAF_HARDENED
+	code ^= s->random ^ swab((unsigned long)slot);
+#endif
+	return (void *)code;
+}
+
+static __always_inline void *sheaf_object(const struct kmem_cache *s,
+					  struct slab_sheaf *sheaf,
+					  unsigned int i)
+{
+	return sheaf_code(s, &sheaf->objects[i], sheaf->objects[i]);
+}
+
+#ifdef CONFIG_SLAB_SHEAF_MARKS
+extern unsigned long slab_sheaf_secret;
+
+/*
+ * What an object has, where it would have a free pointer, for as long as it is in a sheaf
+ * from which it may be allocated. It is free, whatever KASAN and others think of who looks
+ * at it. No small number looks like it, nor, on most machines, any address.
+ */
+static __always_inline unsigned long *sheaf_mark_of(const struct kmem_cache *s,
+						    void *object)
+{
+	return kasan_reset_tag(object) + s->offset;
+}
+
+static __no_sanitize_or_inline bool sheaf_is_marked(const struct kmem_cache *s,
+						    void *object)
+{
+	unsigned long *mark = sheaf_mark_of(s, object);
+
+	return *mark == (slab_sheaf_secret ^ (unsigned long)mark);
+}
+
+static __no_sanitize_or_inline void sheaf_mark(const struct kmem_cache *s,
+					       void *object)
+{
+	unsigned long *mark = sheaf_mark_of(s, object);
+
+	*mark = slab_sheaf_secret ^ (unsigned long)mark;
+}
+
+/* Does not write to what is no object of a sheaf. */
+static __no_sanitize_or_inline void *sheaf_unmark(const struct kmem_cache *s,
+						  void *object)
+{
+	if (likely(sheaf_is_marked(s, object)))
+		*sheaf_mark_of(s, object) = 0;
+	return object;
+}
+#else
+static inline bool sheaf_is_marked(const struct kmem_cache *s, void *object)
+{
+	return false;
+}
+
+static inline void sheaf_mark(const struct kmem_cache *s, void *object) { }
+static inline void *sheaf_unmark(const struct kmem_cache *s, void *object)
+{
+	return object;
+}
+#endif
+
+#ifdef CONFIG_SLAB_SHEAF_HARDENED
+void __init sheaf_harden_init(void);
+void __sheaf_code(struct kmem_cache *s, void **slots, unsigned int nr);
+void __sheaf_decode(struct kmem_cache *s, void **slots, unsigned int nr);
+void __sheaf_encode(struct kmem_cache *s, void **slots, unsigned int nr);
+void __sheaf_shuffle(void **slots, unsigned int nr);
+#else
+static inline void sheaf_harden_init(void) { }
+static inline void __sheaf_code(struct kmem_cache *s, void **slots,
+				unsigned int nr) { }
+static inline void __sheaf_decode(struct kmem_cache *s, void **slots,
+				  unsigned int nr) { }
+static inline void __sheaf_encode(struct kmem_cache *s, void **slots,
+				  unsigned int nr) { }
+static inline void __sheaf_shuffle(void **slots, unsigned int nr) { }
+#endif
+
+/*
+ * Take the last object out of a sheaf that has some. It has a mark still, which whoever
+ * gets it takes off, without the sheaf lock: if it is no object, he may fall over it.
+ */
+static __always_inline void *sheaf_pop(const struct kmem_cache *s,
+				       struct slab_sheaf *sheaf)
+{
+	unsigned int size = sheaf->size - 1;
+
+	sheaf->size = size;
+	return sheaf_object(s, sheaf, size);
+}
+
+/* For those who have a sheaf to themselves: from here on it is as all others are. */
+static inline void sheaf_encode(struct kmem_cache *s, struct slab_sheaf *sheaf)
+{
+	__sheaf_encode(s, sheaf->objects, sheaf->size);
+}
+
+/* And from here on it is an array of objects. */
+static inline void sheaf_decode(struct kmem_cache *s, struct slab_sheaf *sheaf)
+{
+	__sheaf_decode(s, sheaf->objects, sheaf->size);
+}
+
+/* The first ones are left. What was behind them may have been decoded. */
+static inline void sheaf_cut(struct slab_sheaf *sheaf, unsigned int size)
+{
+	if (IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED))
+		memset(sheaf->objects + size, 0,
+		       (sheaf->size - size) * sizeof(sheaf->objects[0]));
+	sheaf->size = size;
+}
+
+/* There are so many objects, out of slabs, behind those that were in the sheaf. */
+static inline void sheaf_add_refilled(struct kmem_cache *s,
+				      struct slab_sheaf *sheaf, unsigned int nr)
+{
+	__sheaf_shuffle(sheaf->objects + sheaf->size, nr);
+	__sheaf_encode(s, sheaf->objects + sheaf->size, nr);
+	sheaf->size += nr;
 }
 
 #ifdef CONFIG_SLAB_SHEAVES
@@ -104,22 +240,50 @@ static __always_inline bool sheaf_stays_open(const struct slab_sheaf *sheaf)
 
 /*
  * Freed twice in a row: what set_freepointer() finds out as well. In an empty sheaf
- * this looks at the size and the capacity, which are nobody's address.
+ * this looks at the size and the capacity, which are nobody's address; and of 64 bits of
+ * an encoded one they are as good as never the same.
  */
-static __always_inline bool sheaf_ends_with(struct slab_sheaf *sheaf,
+static __always_inline bool sheaf_ends_with(const struct kmem_cache *s,
+					    struct slab_sheaf *sheaf,
 					    const void *object)
 {
-	void **top = sheaf->objects + sheaf->size;
+	void **last = sheaf->objects + sheaf->size - 1;
 
+	if (IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED) &&
+	    !IS_ENABLED(CONFIG_64BIT) && !sheaf->size)
+		return false;
 	return IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) &&
-	       unlikely(top[-1] == object);
+	       unlikely(*last == sheaf_code(s, last, object));
+}
+
+/*
+ * An object is freed that is free already: the one that was freed last, or, if they are
+ * marked, any one that is in a sheaf, unless somebody has written to it since.
+ */
+static __always_inline bool sheaf_has_already(const struct kmem_cache *s,
+					      struct slab_sheaf *sheaf,
+					      void *object)
+{
+	return unlikely(sheaf_is_marked(s, object)) ||
+	       sheaf_ends_with(s, sheaf, object);
+}
+
+/* Store an object in a sheaf that has room, and from which nobody allocates it as yet. */
+static __always_inline void sheaf_collect(const struct kmem_cache *s,
+					  struct slab_sheaf *sheaf, void *object)
+{
+	void **slot = &sheaf->objects[sheaf->size];
+
+	*slot = sheaf_code(s, slot, object);
+	sheaf->size++;
 }
 
 /* Store an object in a sheaf that has room. */
-static __always_inline void sheaf_push(struct slab_sheaf *sheaf, void *object)
+static __always_inline void sheaf_push(const struct kmem_cache *s,
+				       struct slab_sheaf *sheaf, void *object)
 {
-	sheaf->objects[sheaf->size] = object;
-	sheaf->size++;
+	sheaf_mark(s, object);
+	sheaf_collect(s, sheaf, object);
 }
 
 /**
@@ -149,10 +313,10 @@ static __always_inline void *sheaf_alloc(struct kmem_cache *s, gfp_t gfp,
 		     (IS_ENABLED(CONFIG_NUMA) && node != NUMA_NO_NODE)))
 		return __sheaf_alloc(s, gfp, node);
 
-	object = main->objects[--main->size];
+	object = sheaf_pop(s, main);
 	local_unlock(&sheaves->lock);
 	stat(s, ALLOC_FASTPATH);
-	return object;
+	return sheaf_unmark(s, object);
 }
 
 /**
@@ -175,10 +339,10 @@ static __always_inline bool sheaf_free(struct kmem_cache *s, void *object)
 	if (unlikely(main->size >= main->capacity))
 		return __sheaf_free(s, object);
 
-	if (sheaf_ends_with(main, object))
+	if (sheaf_has_already(s, main, object))
 		sheaf_freed_twice(s, object);
 	else
-		sheaf_push(main, object);
+		sheaf_push(s, main, object);
 	local_unlock(&sheaves->lock);
 	stat(s, FREE_FASTPATH);
 	return true;
@@ -301,6 +465,8 @@ struct node_barn *slab_alloc_barn(int node);
 
 /* Whole sheaves, for those who use them in other ways, such as mm/slab_rcu.c */
 void sheaf_is_unsound(struct kmem_cache *s, bool locked);
+bool sheaf_cache_is_one(struct kmem_cache *s);
+bool sheaf_has_its_cache(struct slab_sheaf *sheaf);
 void free_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf);
 void release_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf);
 void release_sheaves(struct list_head *sheaves);

@@ -152,10 +152,19 @@ unsigned int sheaf_timer_cpu(void)
 /* Sheaves of any caches. */
 void release_sheaves(struct list_head *sheaves)
 {
-	struct slab_sheaf *sheaf, *next;
+	struct slab_sheaf *sheaf;
 
-	list_for_each_entry_safe(sheaf, next, sheaves, barn_list) {
-		release_sheaf(sheaf->cache, sheaf);
+	while (!list_empty(sheaves)) {
+		sheaf = list_first_entry(sheaves, struct slab_sheaf, barn_list);
+		if (!sheaf_is_linked(&sheaf->barn_list)) {
+			slab_report_corruption(NULL, "sheaves that were to be given back");
+			break;
+		}
+		list_del(&sheaf->barn_list);
+		if (likely(sheaf_has_its_cache(sheaf)))
+			release_sheaf(sheaf->cache, sheaf);
+		else
+			slab_report_corruption(NULL, "a sheaf that was to be given back");
 		cond_resched();
 	}
 }

@@ -221,7 +221,8 @@ static const struct kernel_param_ops feedback_ops = {
 
 #undef MODULE_PARAM_PREFIX
 #define MODULE_PARAM_PREFIX "slab_sheaf."
-module_param_cb(feedback, &feedback_ops, NULL, 0644);
+module_param_cb(feedback, &feedback_ops, NULL,
+		IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED) ? 0600 : 0644);
 
 /*
  * Counters

@@ -235,6 +235,11 @@ void sheaves_trim(struct list_head *sheaves)
 	list_for_each_entry(sheaf, sheaves, barn_list) {
 		struct kmem_cache *s = sheaf->cache;
 
+		/* Whoever gives them back says so. */
+		if (!sheaf_is_linked(&sheaf->barn_list))
+			break;
+		if (unlikely(!sheaf_has_its_cache(sheaf)))
+			continue;
 		stat_add(s, SHEAF_TRIM, sheaf->size);
 		trace_slab_sheaf_trim(s->name, sheaf->size, sheaf->capacity);
 	}

@@ -6,10 +6,15 @@
 # into ordinary programs (tools/testing/slab-native), which run by turns.
 #
 #   PEER=VERSION   a third kernel
+#   HARDENED=1     one more: the series with SLAB_SHEAF_HARDENED
 #   OURS=COMMIT    of build/linux, instead of the whole series
 #   ROUNDS=N       launches of each program (14)
 #   BENCH=A,B      only these groups: one_thread bulk fresh kmalloc pairs
 #   KEEP=1         take the programs as they are
+#   COUNT=1        count what they execute instead, by case: instructions, locked ones,
+#                  double cmpxchg, locks taken, lines of the cache; build/bench/native/counts.json.
+#                  Needs valgrind; takes a minute for each kernel
+#   CASE=TEXT      with COUNT=1, only cases with that in their names
 #
 # Needs the laid tree (make tree). Prints tables, or JSON; the same figures go to
 # build/bench/native/results.json. Fails when a benchmark does, never for being slow.
@@ -18,6 +23,7 @@
 
 ROUNDS=${ROUNDS:-14}
 PEER=${PEER:-}
+HARDENED=${HARDENED:-}
 BENCH=${BENCH:-}
 OURS=${OURS:-refs/sheaves/laid}
 HERE=$SCRIPTS/bench
@@ -30,7 +36,12 @@ case ${1:-} in
 *) die "usage: bench-native.sh [--json]" ;;
 esac
 [[ "$ROUNDS" =~ ^[1-9][0-9]{0,2}$ ]] || die "ROUNDS=$ROUNDS is not a number from 1 to 999"
-[ -z "$PEER" ] || [[ "$PEER" =~ ^[0-9]+\.[0-9]+$ ]] || die "PEER=$PEER is not a kernel version such as 7.2"
+[ -z "$PEER" ] || check_peer "$PEER"
+[[ "$HARDENED" =~ ^1?$ ]] || die "HARDENED=$HARDENED is not 1"
+COUNT=${COUNT:-} CASE=${CASE:-}
+[[ "$COUNT" =~ ^1?$ ]] || die "COUNT=$COUNT is not 1"
+[ -z "$COUNT" ] || [ ${#ARGS[@]} -eq 0 ] || die "COUNT=1 goes without --json"
+[ -n "$COUNT" ] || [ -z "$CASE" ] || die "CASE=$CASE goes with COUNT=1"
 [ ! -e "$TREE/.git" ] || is_commit "$OURS" || die "OURS=$OURS is no commit of $(rel "$TREE")"
 # native.py knows them, but what may be installed only later is Python
 known=$(sed -nE 's/^(ONE_THREAD|TWO_THREADS) = \[(.*)\]$/\2/p' "$HERE/native.py" | tr -d '",')
@@ -41,47 +52,46 @@ done
 args_end_here
 [ -e "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
 need_tool python3 make gcc objcopy readelf
+[ -z "$COUNT" ] || need_tool valgrind objdump
 [ "$(uname -m)" = x86_64 ] || die "the objects of an x86-64 kernel run on such a machine only"
 KERNELS=(base ours)
 [ -z "$PEER" ] || KERNELS+=(peer)
+[ -z "$HARDENED" ] || KERNELS+=(hardened)
 
 # Progress is not part of the JSON.
 exec 3>&1
 [ ${#ARGS[@]} -eq 0 ] || exec 3>&2
-
-lay() {
-	case $1 in
-	base) "$HERE/lay.sh" base base ;;
-	ours) "$HERE/lay.sh" ours "$OURS" ;;
-	peer)
-		"$SCRIPTS/peer.sh" "$PEER" >&3
-		"$HERE/lay.sh" peer
-		;;
-	esac
-}
 
 version() {
 	sed -nE 's/^(VERSION|PATCHLEVEL|SUBLEVEL) *= *([0-9]+)$/\2/p' "$OUT/bench/$1/linux/Makefile" | paste -sd.
 }
 
 build() {
-	local kernel=$1 dir=$OUT/bench/$1 args=()
+	local kernel=$1 dir config=native args=()
 
+	dir=$OUT/bench/$(built_as "$kernel")
 	[ "$kernel" != peer ] || args=(-u)
-	say "building $kernel, $(version "$kernel")" >&3
-	"$SCRIPTS/kernel.sh" -d "$dir" "${args[@]}" -p native >/dev/null
-	"$SCRIPTS/native.sh" "$dir/linux" "$dir/obj/native" "$DIR/$kernel"
+	[ "$kernel" != hardened ] || config=native-hardened
+	say "building $kernel, $(version "$(built_as "$kernel")")" >&3
+	"$SCRIPTS/kernel.sh" -d "$dir" "${args[@]}" -p $config >/dev/null
+	"$SCRIPTS/native.sh" "$dir/linux" "$dir/obj/$config" "$DIR/$kernel"
 }
 
 lock bench
 mkdir -p "$DIR"
 for kernel in "${KERNELS[@]}"; do
 	if [ -z "${KEEP:-}" ] || [ ! -x "$DIR/$kernel" ]; then
-		lay "$kernel"
+		[ "$kernel" = hardened ] || lay_kernel "$kernel" >&3
 		build "$kernel"
 	fi
-	ARGS+=("$kernel=$(version "$kernel")=$DIR/$kernel")
+	ARGS+=("$kernel=$(version "$(built_as "$kernel")")=$DIR/$kernel")
 done
+if [ -n "$COUNT" ]; then
+	say "counting, ${#KERNELS[@]} programs" >&3
+	python3 -B "$HERE/count.py" ${BENCH:+--groups "$BENCH"} ${CASE:+--case "$CASE"} \
+		--out "$DIR/counts.json" "${ARGS[@]}" || die "no figures"
+	exit
+fi
 say "$ROUNDS launches of each program, by turns" >&3
 python3 -B "$HERE/native.py" --launches "$ROUNDS" ${BENCH:+--groups "$BENCH"} \
 	--out "$DIR/results.json" "${ARGS[@]}" || die "no figures"

@@ -18,10 +18,13 @@
 #                  memory, what the allocator has after boot, at the peak of a load, after it
 #                  and a minute later, and with it mempools and queues, which can be named
 #                  alone: how many objects come from slabs where half the CPUs allocate from
-#                  mempools, or submit to queues of ublk, and the others free
+#                  mempools, or submit to queues of ublk, and the others free; fragmentation,
+#                  what slabs hold where most objects die, whichever, again and again
 #   PEER=VERSION   a third kernel
 #   FIXED=1        one more: the series' kernel with slab_sheaf.feedback=none, so that sizes
 #                  do not follow the load
+#   HARDENED=1     one more: the series with SLAB_SHEAF_HARDENED, where instructions are
+#                  counted on one CPU
 #   OURS=COMMIT    of build/linux, instead of the whole series
 #   RESULTS=DIR    where to write: bench/, with BENCH= or KERNEL_SRC= build/bench/results
 #
@@ -36,7 +39,7 @@
 COUNTED=one_thread,bulk,fresh,kmalloc,kfree_rcu
 THREADS=pairs,all_cpus,remote
 OTHERS=syscalls,processes,ublk,queues
-SCENES=admin,hotplug,rcuscale,flood,hog,memory,mempools
+SCENES=admin,hotplug,rcuscale,flood,hog,memory,mempools,fragmentation
 SYSCALLS_TIMES=10000
 PROCESSES=4
 PROCESSES_TIMES=4000
@@ -59,6 +62,7 @@ HERE=$SCRIPTS/bench
 ROUNDS=${ROUNDS:-3}
 PEER=${PEER:-}
 FIXED=${FIXED:-}
+HARDENED=${HARDENED:-}
 OURS=${OURS:-refs/sheaves/laid}
 GUEST_PID='' NEW='' CHOSEN=''
 
@@ -140,6 +144,7 @@ jobs_of() {
 	[ -z "$(of hog)" ] || echo "bench-rt 4cpu-nohz single hog"
 	[ -z "$(of memory)" ] || printf 'bench %s single memory\n' 4cpu-2g memoryless
 	[ -z "$(of mempools)" ] || printf 'bench %s single mempools\n' memoryless 2node
+	[ -z "$(of fragmentation)" ] || echo "bench 4cpu single fragmentation"
 	[ -z "$(of queues)" ] || printf 'bench %s single queues\n' memoryless 2node
 }
 
@@ -150,9 +155,13 @@ step() {
 	say "$STEP/$STEPS $*"
 }
 
-build() {
-	local kernel=$1 config=$2 dir=$OUT/bench/$1 args=()
+# takes_part KERNEL CONFIG MACHINE
+takes_part() { [ "$1" != hardened ] || [ "$2 $3" = "bench 1cpu" ]; }
 
+build() {
+	local kernel=$1 config=$2 dir args=()
+
+	dir=$OUT/bench/$(built_as "$kernel")
 	[ "$kernel" != peer ] || args=(-u)
 	step "building $config for $kernel, ${VERSION[$kernel]}"
 	"$SCRIPTS/kernel.sh" -d "$dir" "${args[@]}" "$config"
@@ -165,14 +174,7 @@ version() {
 }
 
 lay() {
-	case $1 in
-	base) "$HERE/lay.sh" base base ;;
-	ours) "$HERE/lay.sh" ours "$OURS" ;;
-	peer)
-		"$SCRIPTS/peer.sh" "$PEER"
-		"$HERE/lay.sh" peer
-		;;
-	esac
+	lay_kernel "$1"
 	VERSION[$1]=$(version "$1")
 }
 
@@ -182,6 +184,7 @@ what() {
 	ours) echo "with the series, $(tgit log -1 --abbrev=12 --format='%h ("%s")' "$OURS")" ;;
 	peer) echo "mainline's sheaves, ${PACKAGE%_all.deb}" ;;
 	fixed) echo "the same as ours, with slab_sheaf.feedback=none" ;;
+	hardened) echo "the same as ours, with SLAB_SHEAF_HARDENED" ;;
 	esac
 }
 
@@ -233,6 +236,7 @@ guest_command() {
 	hog) echo "bash $HERE/hog.sh $obj/$MODULE" ;;
 	memory) echo "bash $HERE/memory.sh" ;;
 	mempools) echo "$suite $INNER_SCENES $MEMPOOLS_OBJECTS" ;;
+	fragmentation) echo "$suite $INNER_SCENES 1" ;;
 	queues) echo "bash $HERE/queues.sh $INSTALLED/slab $INNER_UBLK" ;;
 	*) echo "$suite $INNER ${OBJECTS[$mode]}" ;;
 	esac
@@ -252,17 +256,18 @@ machine() {
 run() {
 	local round=$1 kernel=$2 config=$3 machine=$4 mode=$5 groups=$6
 	local first=() name=bench-$round-$machine-$kernel raw part inner=$INNER t0=$SECONDS next=30
-	local try=${7:-1} rc=0 dir=$kernel
+	local try=${7:-1} rc=0 dir
 
+	dir=$(built_as "$kernel")
+	[ "$kernel" != hardened ] || config=bench-hardened
 	if [ "$kernel" = fixed ]; then
-		dir=ours
 		local -x APPEND="${APPEND:-} slab_sheaf.feedback=none"
 	fi
 	part=$groups
 	case $groups in
 	ublk | queues) inner=$INNER_UBLK ;;
 	syscalls | processes) ;;
-	admin | rcuscale | flood | mempools) inner=$INNER_SCENES ;;
+	admin | rcuscale | flood | mempools | fragmentation) inner=$INNER_SCENES ;;
 	hotplug) inner=$INNER_HOTPLUG ;;
 	hog | memory) inner=1 ;;
 	*) part=suite ;;
@@ -308,7 +313,7 @@ metadata() {
 	local k
 
 	meta date "$(date -u +%F)"
-	meta command "make bench${PEER:+ PEER=$PEER}${FIXED:+ FIXED=1} ROUNDS=$ROUNDS${BENCH:+ BENCH=$CHOSEN}${KERNEL_SRC:+ KERNEL_SRC=...}"
+	meta command "make bench${PEER:+ PEER=$PEER}${FIXED:+ FIXED=1}${HARDENED:+ HARDENED=1} ROUNDS=$ROUNDS${BENCH:+ BENCH=$CHOSEN}${KERNEL_SRC:+ KERNEL_SRC=...}"
 	meta guests "$ROUNDS"
 	meta rounds_per_guest $INNER
 	meta ublk_rounds_per_guest $INNER_UBLK
@@ -348,9 +353,10 @@ install_results() {
 INSTALLED=$OUT/bench/selftest
 MODULE=lib/tests/slab_bench_kunit.ko
 [[ "$ROUNDS" =~ ^[1-9][0-9]?$ ]] || die "ROUNDS=$ROUNDS is not a number from 1 to 99"
-[ -z "$PEER" ] || [[ "$PEER" =~ ^[0-9]+\.[0-9]+$ ]] || die "PEER=$PEER is not a kernel version such as 7.2"
+[ -z "$PEER" ] || check_peer "$PEER"
 [ ! -e "$TREE/.git" ] || is_commit "$OURS" || die "OURS=$OURS is no commit of $(rel "$TREE")"
 [[ "$FIXED" =~ ^1?$ ]] || die "FIXED=$FIXED is not 1"
+[[ "$HARDENED" =~ ^1?$ ]] || die "HARDENED=$HARDENED is not 1"
 [ -z "${RESULTS:-}" ] || [ ! -e "$RESULTS" ] || [ -d "$RESULTS" ] || die "RESULTS=$RESULTS is not a directory"
 if [ -n "${BENCH:-}" ]; then
 	chosen_groups
@@ -367,6 +373,7 @@ BUILT=(base ours)
 [ -z "$PEER" ] || BUILT+=(peer)
 KERNELS=("${BUILT[@]}")
 [ -z "$FIXED" ] || KERNELS+=(fixed)
+[ -z "$HARDENED" ] || KERNELS+=(hardened)
 declare -A VERSION
 
 [ -n "$CHOSEN" ] || chosen_groups
@@ -377,31 +384,37 @@ lock bench
 for kernel in "${BUILT[@]}"; do
 	lay "$kernel"
 done
-VERSION[fixed]=${VERSION[ours]}
+VERSION[fixed]=${VERSION[ours]} VERSION[hardened]=${VERSION[ours]}
 PACKAGE=$(cat "$OUT/bench/peer/package" 2>/dev/null || :)
 
 rm -rf "$OUT"/bench/new.??????
 NEW=$(mktemp -d "$OUT/bench/new.XXXXXX")
 mkdir "$NEW/raw" "$NEW/configs"
 LOAD=$(load)
-STEP=0 STEPS=$((${#CONFIGS[@]} * ${#BUILT[@]} + ROUNDS * ${#JOBLIST[@]} * ${#KERNELS[@]}))
+RUNS=()
+for job in "${JOBLIST[@]}"; do
+	for kernel in "${KERNELS[@]}"; do
+		read -r config machine _ <<<"$job"
+		! takes_part "$kernel" "$config" "$machine" || RUNS+=("$kernel $job")
+	done
+done
+STEP=0 STEPS=$((${#CONFIGS[@]} * ${#BUILT[@]} + ${#HARDENED} + ROUNDS * ${#RUNS[@]}))
 
 for config in "${CONFIGS[@]}"; do
 	for kernel in "${BUILT[@]}"; do
 		build "$kernel" "$config"
 	done
 done
+[ -z "$HARDENED" ] || build hardened bench-hardened
 [ -z "$(of ublk,queues)" ] || selftest
 [ -z "$(of memory)" ] || need_tool hackbench stress-ng
 [ -z "$(of syscalls,processes)" ] || sys_bench
 [ -z "$(of admin,hotplug)" ] || slabinfo
 
 for ((round = 0; round < ROUNDS; round++)); do
-	for job in "${JOBLIST[@]}"; do
-		for kernel in "${KERNELS[@]}"; do
-			# shellcheck disable=SC2086 # words
-			run "$round" "$kernel" $job
-		done
+	for job in "${RUNS[@]}"; do
+		# shellcheck disable=SC2086 # words
+		run "$round" $job
 	done
 done
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# All tests: style, the tooling on a small fake kernel, the series as mails, five
+# All tests: style, the tooling on a small fake kernel, the series as mails, six
 # kernels, and their boots with KUnit on the machines that matter. Boots of a
 # built kernel run while the next one is built. Needs the laid tree (make tree);
 # prints a line per check and ends with `N passed, N failed'.
@@ -12,11 +12,13 @@
 unset TOPOLOGY CPUS APPEND
 DIR=$LOGS/check
 RESULTS=$DIR/results
+FAILURES=$DIR/failures
 BOOTS=()
 
 rm -rf "$DIR"
 mkdir -p "$DIR"
 : >"$RESULTS"
+: >"$FAILURES"
 
 stop() {
 	local pid
@@ -40,6 +42,15 @@ results() {
 	done
 }
 
+# complain WHAT LOG: the line and, from standard input, what shows why. Both are
+# told again at the end: of a long output people often have that only.
+complain() {
+	{
+		say "FAILED  $1, see $(rel "$2")"
+		sed 's/^/        | /'
+	} | tee -a "$FAILURES"
+}
+
 # check NAME COMMAND...: one check. A log by its name; the end of it if it fails.
 check() {
 	local name=$1 log t0=$SECONDS
@@ -51,8 +62,7 @@ check() {
 		say "ok      $name ($((SECONDS - t0)) s)"
 	else
 		result failed
-		say "FAILED  $name ($((SECONDS - t0)) s), see $(rel "$log")"
-		tail -n 30 "$log" | sed 's/^/        | /'
+		tail -n 30 "$log" | complain "$name ($((SECONDS - t0)) s)" "$log"
 		return 1
 	fi
 }
@@ -73,8 +83,8 @@ tap() {
 	if [ "$bad" -eq 0 ]; then
 		say "ok      $name: $good tests ($((SECONDS - t0)) s)"
 	else
-		say "FAILED  $name: $bad of $((good + bad)) tests ($((SECONDS - t0)) s), see $(rel "$log")"
-		sed -n '/^not ok/,/^ok/{/^ok/!p}' "$log" | sed 's/^/        | /'
+		sed -n '/^not ok/,/^ok/{/^ok/!p}' "$log" |
+			complain "$name: $bad of $((good + bad)) tests ($((SECONDS - t0)) s)" "$log"
 	fi
 }
 
@@ -101,26 +111,28 @@ selftest() {
 		say "ok      selftests $1: $good tests ($((SECONDS - t0)) s)"
 	else
 		[ "$bad" -gt 0 ] || result failed
-		say "FAILED  selftests $1 ($((SECONDS - t0)) s), see $(rel "$log")"
-		tail -n 60 "$log" | sed 's/^/        | /'
+		tail -n 60 "$log" | complain "selftests $1 ($((SECONDS - t0)) s)" "$log"
 	fi
 }
 
 no_warnings() { ! grep -A3 warning: "$LOGS/kernel-$1.log"; }
 
-# kernel CONFIG BOOTS: build, then run the function BOOTS in the background.
-kernel() {
-	local config=$1 boots=$2
+built() {
+	say "        building the $1 kernel"
+	check "kernel $1" "$SCRIPTS/kernel.sh" "$1" || return 1
+	check "kernel $1 without warnings" no_warnings "$1" || :
+}
 
-	say "        building the $config kernel"
-	check "kernel $config" "$SCRIPTS/kernel.sh" "$config" || return 0
-	check "kernel $config without warnings" no_warnings "$config" || :
-	# in a process group of its own, for stop
+# In a process group of its own, for stop.
+in_background() {
 	set -m
-	"$boots" &
+	"$@" &
 	set +m
 	BOOTS+=($!)
 }
+
+# kernel CONFIG BOOTS: build, then run the function BOOTS in the background.
+kernel() { ! built "$1" || in_background "$2"; }
 
 # maple_tests CONFIG: lib/test_maple_tree.c, which counts its tests.
 maple_tests() {
@@ -137,7 +149,7 @@ boots_guest() {
 	boot guest 1cpu TOPOLOGY=1cpu
 	boot guest 4cpu TOPOLOGY=4cpu
 	boot guest 2node TOPOLOGY=2node
-	boot guest 3node TOPOLOGY=3node
+	boot guest 3node TOPOLOGY=3node APPEND="init_on_alloc=1 init_on_free=1"
 	boot guest memoryless TOPOLOGY=memoryless
 	boot guest memonly TOPOLOGY=memonly
 	boot guest slab_debug APPEND=slab_debug=FZPU
@@ -151,6 +163,11 @@ boots_guest() {
 	selftest 4cpu
 	selftest 2node
 	selftest memoryless
+	[ -z "$HARDENED" ] || boots_hardened
+}
+boots_hardened() {
+	boot hardened 4cpu TOPOLOGY=4cpu
+	check "attacks as documented" env VIEW=check "$SCRIPTS/attacks.sh" || :
 }
 # Who isolates a CPU cannot have all sheaves emptied, as the suites of KUnit want to: of
 # isolation the selftests see to it.
@@ -181,7 +198,12 @@ tap native native.sh
 tap user-space-tests user.sh
 check "series by git am" "$SCRIPTS/series.sh" || :
 check "lint maintainers" "$SCRIPTS/lint.sh" maintainers || :
-kernel guest boots_guest
+HARDENED=
+if built guest; then
+	# It begins as a copy of the other one, which nobody must use meanwhile.
+	! built hardened || HARDENED=1
+	in_background boots_guest
+fi
 check "lint checkpatch" "$SCRIPTS/lint.sh" checkpatch || :
 kernel isolated boots_isolated
 kernel tiny boots_tiny
@@ -190,6 +212,10 @@ kernel debug boots_debug
 check "lint compile" "$SCRIPTS/lint.sh" compile || :
 wait
 
+if [ -s "$FAILURES" ]; then
+	say "        what failed, once more:"
+	cat "$FAILURES"
+fi
 failed=$(grep -c failed "$RESULTS" || :)
 echo "$(grep -c ok "$RESULTS" || :) passed, $failed failed"
 [ "$failed" -eq 0 ]

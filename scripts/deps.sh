@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# deps.sh [check|bench|demo|fresh]: install the Debian packages that the build and the guest
-# need, with `check', `bench' or `demo' also those of the tests, the benchmarks or the
-# demonstration, and virtme-ng into build/venv; with `fresh' only what makes chroots.
+# deps.sh [check|bench|debug|demo|fresh]: install the Debian packages that the build and the
+# guest need, with `check', `bench', `debug' or `demo' also those of the tests, the
+# benchmarks, these with KMSAN, or the demonstration, and virtme-ng into build/venv; with
+# `fresh' only what makes chroots.
 # Needs root or sudo when something is missing; prints a line per thing installed,
 # nothing when all is there.
 
@@ -16,16 +17,17 @@ PACKAGES="
 "
 GUEST_PACKAGES=" fio liburing-dev rsync"
 CHECK_PACKAGES="$GUEST_PACKAGES codespell debian-archive-keyring liburcu-dev python3-git python3-ply shellcheck sparse"
-BENCH_PACKAGES="$GUEST_PACKAGES debian-archive-keyring e2fsprogs rt-tests stress-ng"
+BENCH_PACKAGES="$GUEST_PACKAGES debian-archive-keyring e2fsprogs rt-tests stress-ng valgrind"
 VNG=virtme-ng==1.42
 
 case ${1:-} in
 '') ;;
 check) PACKAGES+=$CHECK_PACKAGES ;;
 bench) PACKAGES+=$BENCH_PACKAGES ;;
+debug) PACKAGES+="$BENCH_PACKAGES clang" ;;
 demo) PACKAGES+="$GUEST_PACKAGES gnuplot-nox" ;;
 fresh) PACKAGES="debian-archive-keyring debootstrap git util-linux" VNG='' ;;
-*) die "usage: deps.sh [check|bench|demo|fresh]" ;;
+*) die "usage: deps.sh [check|bench|debug|demo|fresh]" ;;
 esac
 
 missing() {

@@ -285,7 +285,7 @@ need_tool "$QEMU" timeout
 [ -e "$IMAGE" ] || die "there is no $CONFIG kernel, run: make kernel CONFIG=$CONFIG"
 TMP=$(mktemp -d "$BUILD/guest.XXXXXX")
 [ -n "$NAME" ] || NAME=guest-$CONFIG-${CPUS:-$TOPOLOGY}
-[ -n "$LIMIT" ] || case $CONFIG in debug | rt) LIMIT=1500 ;; *) LIMIT=400 ;; esac
+[ -n "$LIMIT" ] || case $CONFIG in debug | rt) LIMIT=1500 ;; *) LIMIT=900 ;; esac
 LOG=$LOGS/$NAME.log
 mkdir -p "$LOGS"
 accel

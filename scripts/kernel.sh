@@ -6,7 +6,7 @@
 # instead of CONFIG says which there are. With -d it builds the tree in DIR/linux in
 # DIR/obj; -u lets that tree not know a symbol of the fragments; -p only prepares:
 # configuration and what every object needs.
-# Needs a compiler, make, flex, bison, bc, libelf and ccache; prints what it does
+# Needs gcc (clang for KMSAN), make, flex, bison, bc, libelf and ccache; prints what it does
 # and how far it is. The last line names the full log.
 
 . "$(dirname "$0")/lib.sh"
@@ -34,16 +34,46 @@ shift $((OPTIND - 1))
 configurations() {
 	cat <<-EOF
 		guest common guest series series-all
-		debug common guest debug series series-all
-		rt common guest rt series series-all
+		hardened common guest hardened series series-all
+		debug common guest debug hardened series series-all
+		rt common guest rt hardened series series-all
 		isolated common guest isolated series series-all
 		mutants common guest mutants series series-all
+		mutants-hardened common guest mutants hardened series series-all
 		tiny common tiny series-all
 		bench common guest bench
 		bench-mt common guest bench bench-mt
 		bench-rt common guest bench bench-rt
+		bench-hardened common guest bench hardened
+		bench-kasan common guest bench bench-kasan
+		bench-kfence common guest bench bench-kfence
+		bench-kmsan common guest bench bench-kmsan
 		native common guest bench native
+		native-hardened common guest bench native hardened
 	EOF
+}
+
+# What begins as a copy of another kernel, if there is one: of little else do more than a
+# few files depend.
+seed_of() {
+	case $1 in
+	hardened) echo guest ;;
+	bench-hardened) echo bench ;;
+	mutants-hardened) echo mutants ;;
+	esac
+}
+
+# Not half of it, whatever happens. Objtool, on which all objects depend, is made by commands
+# that have the whole path in them.
+seed() {
+	local from
+
+	from=$OBJ/$(seed_of "$CONFIG")
+	[ ! -e "$O" ] && [ "$from" != "$OBJ/" ] && [ -e "$from/vmlinux" ] || return 0
+	rm -rf "$O.new"
+	cp -a "$from" "$O.new"
+	grep -rlZ --include='.*.cmd' --include='.*.d' -F "$from/" "$O.new" | xargs -0r sed -i "s,$from/,$O/,g"
+	mv "$O.new" "$O"
 }
 
 names=$(configurations | cut -d' ' -f1 | paste -sd' ' | sed 's/ /, /g; s/\(.*\), /\1 or /')
@@ -75,7 +105,7 @@ stop() {
 trap stop EXIT
 trap 'exit 130' INT TERM
 
-MAKE=(make -C "$TREE" O="$O" CC="ccache gcc" HOSTCC="ccache gcc" LOCALVERSION=)
+MAKE=(make -C "$TREE" O="$O" CC="ccache $(compiler_of "$CONFIG")" HOSTCC="ccache gcc" LOCALVERSION=)
 kmake() { "${MAKE[@]}" "$@"; }
 
 tree_knows() {
@@ -87,7 +117,7 @@ tree_knows() {
 }
 
 # The value that a fragment asks for is the value in .config. Symbols of
-# series*.config and bench.config may be unknown to the tree, others may not.
+# series*.config, hardened.config and bench.config may be unknown to the tree, others may not.
 check_config() {
 	local want sym val have bad=0
 
@@ -96,7 +126,7 @@ check_config() {
 		have=$(sed -n "s/^$sym=//p" "$O/.config.new")
 		[ "${have:-n}" != "$val" ] || continue
 		if { [ -n "$UNKNOWN_OK" ] ||
-		     grep -q "^$sym=" "$SCRIPTS"/configs/{series,series-all,bench,native}.config; } &&
+		     grep -q "^$sym=" "$SCRIPTS"/configs/{series,series-all,hardened,bench,native}.config; } &&
 		   ! tree_knows "$sym"; then
 			echo "$sym is unknown to this tree"
 			continue
@@ -129,7 +159,9 @@ how_far() { echo "2/2 compiling: $(compiled) of about ${want:-?} files"; }
 compile() {
 	local want rc=0
 
-	want=$(cat "$O/.compiled" 2>/dev/null || sed -n 's/^# files: //p' "$SCRIPTS/configs/$CONFIG.config")
+	# not each configuration has a fragment of its own
+	want=$(cat "$O/.compiled" 2>/dev/null ||
+		sed -n 's/^# files: //p' "$SCRIPTS/configs/$CONFIG.config" 2>/dev/null || :)
 	# not by the function, for that would be a shell: what is killed is make
 	"${MAKE[@]}" -j"$JOBS" "${TARGETS[@]}" >>"$LOG" 2>&1 </dev/null &
 	MAKE_PID=$!
@@ -146,10 +178,11 @@ compile() {
 	[ "$(compiled)" -lt $((${want:-0} / 2)) ] || compiled >"$O/.compiled"
 }
 
-need_tool make gcc flex bison bc ccache perl
+need_tool make gcc "$(compiler_of "$CONFIG")" flex bison bc ccache perl
 [ -e "$TREE/Makefile" ] || die "there is no $(rel "$TREE"), run: make tree"
 lock "obj-$CONFIG"
 [ -e "$O/vmlinux" ] || need_space "$OUT" "${NEED_GB:-2}" "a kernel build"
+seed
 mkdir -p "$O" "$LOGS"
 say "building $CONFIG: 1/2 configuration"
 run_logged "$LOG" configure || die "the $CONFIG kernel cannot be configured, see $(rel "$LOG")"

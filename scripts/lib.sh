@@ -179,6 +179,28 @@ side_tree() {
 	git -C "$OUT/side/linux" reset -q --hard "$commit"
 }
 
+check_peer() { [[ "$1" =~ ^[0-9]+\.[0-9]+$ ]] || die "PEER=$1 is not a kernel version such as 7.2"; }
+
+# Whose tree it is, in build/bench, that a kernel to be measured comes from.
+built_as() {
+	case $1 in
+	fixed | hardened) echo ours ;;
+	*) echo "$1" ;;
+	esac
+}
+
+# compiler_of CONFIG: gcc cannot do what KMSAN wants.
+compiler_of() { [[ $1 == *kmsan ]] && echo clang || echo gcc; }
+
+# lay_kernel base|ours|peer: one to be measured, in build/bench. OURS= and PEER= say which.
+lay_kernel() {
+	case $1 in
+	base) "$SCRIPTS/bench/lay.sh" base base ;;
+	ours) "$SCRIPTS/bench/lay.sh" ours "${OURS:-refs/sheaves/laid}" ;;
+	peer) "$SCRIPTS/peer.sh" "$PEER" && "$SCRIPTS/bench/lay.sh" peer ;;
+	esac
+}
+
 # new_warnings LOG BASELOG: compiler and sparse warnings of LOG that BASELOG has
 # not. Places are dropped for the comparison, as lines move.
 new_warnings() {

@@ -21,7 +21,7 @@ cleanup() { [ -z "$TMP" ] || rm -rf "$TMP"; }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-[[ "${1:-}" =~ ^[0-9]+\.[0-9]+$ ]] || die "PEER=${1:-} is not a kernel version such as 7.2"
+check_peer "${1:-}"
 PACKAGE=linux-source-$1
 
 # Settings of this machine such as a proxy hold, its sources and pins do not.

@@ -117,7 +117,7 @@ run() {
 	for test; do
 		list+=(-t "slab:$test")
 	done
-	TOPOLOGY=$machine APPEND=$append "$SCRIPTS/guest.sh" -n "selftest-$topology" -t "${LIMIT:-900}" "$CONFIG" \
+	TOPOLOGY=$machine APPEND=$append "$SCRIPTS/guest.sh" -n "selftest-$topology" -t "${LIMIT:-2400}" "$CONFIG" \
 		"KSELFTEST_STRESS_SH_ARGS='-t ${STRESS_SECS:-10}' $INSTALLED/run_kselftest.sh ${list[*]} | cat" \
 		>"$out" || rc=$?
 	for test; do

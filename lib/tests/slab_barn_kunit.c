@@ -862,10 +862,10 @@ static enum hrtimer_restart juggle_in_timer(struct hrtimer *timer)
 /* An interrupt on top of a task that uses the same barn on the same CPU. */
 static void barn_hardirq_on_task(struct kunit *test)
 {
-	unsigned long end = jiffies + JUGGLER_TIME;
 	atomic_t *owner = new_owners(test, 4);
 	struct juggler jugglers[2] = { };
 	struct timer_juggler tj = { .juggler = &jugglers[1] };
+	unsigned long end;
 
 	skip_if_no_hardirq(test);
 	barn_init(the_barn(test), 2, 2);
@@ -877,7 +877,9 @@ static void barn_hardirq_on_task(struct kunit *test)
 	hrtimer_init_on_stack(&tj.timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
 	tj.timer.function = juggle_in_timer;
 	hrtimer_start(&tj.timer, ns_to_ktime(TIMER_PERIOD_NS), HRTIMER_MODE_REL_PINNED_HARD);
-	while (!completion_done(&tj.done) && time_before(jiffies, end)) {
+	end = jiffies + JUGGLER_TIME;
+	while (!completion_done(&tj.done) &&
+	       (!READ_ONCE(tj.ticks) || time_before(jiffies, end))) {
 		juggler_step(&jugglers[0]);
 		cond_resched();
 	}

@@ -1609,6 +1609,94 @@ static void hog(struct kunit *test)
 		     (u64)max(before - after, 0L) << (PAGE_SHIFT - 10), "KiB");
 }
 
+/*
+ * Fragmentation: most objects die, whichever, and some come back, a few times
+ */
+
+#define WAVES_OBJECTS	60000
+#define WAVES		4
+#define WAVES_REST	20	/* seconds */
+
+static const struct waves_case {
+	const char *name;
+	unsigned int size;
+} waves_cases[] = {
+	{ "size=64", 64 }, { "size=256", 256 }, { "size=1024", 1024 },
+};
+
+KUNIT_ARRAY_PARAM_DESC(waves, waves_cases, name);
+
+/* Nine in ten objects die. */
+static void waves_ebb(struct bench *b, void **p, struct rnd_state *rnd)
+{
+	unsigned int i;
+
+	for (i = 0; i < WAVES_OBJECTS; i++) {
+		if (!p[i] || prandom_u32_state(rnd) % 10 == 0)
+			continue;
+		kmem_cache_free(b->cache, p[i]);
+		p[i] = NULL;
+	}
+}
+
+/* In so many of ten places where there is none there is one then. */
+static void waves_flow(struct bench *b, void **p, struct rnd_state *rnd, unsigned int tenths)
+{
+	unsigned int i;
+
+	for (i = 0; i < WAVES_OBJECTS; i++)
+		if (!p[i] && prandom_u32_state(rnd) % 10 < tenths)
+			p[i] = kmem_cache_alloc(b->cache, GFP_KERNEL);
+}
+
+/* Of a thousand objects' worth of slabs per thousand objects all are in use. */
+static void report_waves(struct bench *b, void **p, const char *what, unsigned int round)
+{
+	u64 slots = read_number(b, "slabs") * read_number(b, "objs_per_slab");
+	unsigned int i;
+
+	b->nr = 0;
+	for (i = 0; i < WAVES_OBJECTS; i++)
+		b->nr += !!p[i];
+	KUNIT_ASSERT_GT(b->test, b->nr, 0);
+	KUNIT_ASSERT_GE(b->test, slots, b->nr);
+	report_value(b, what, round, div64_u64(slots * 1000, b->nr), "per 1000");
+}
+
+static void waves_run(struct bench *b, void *arg)
+{
+	unsigned int wave, round = *(unsigned int *)arg;
+	void **p = get_memory(b->test, WAVES_OBJECTS * sizeof(*p));
+	struct rnd_state rnd;
+
+	prandom_seed_state(&rnd, 42 + round);
+	waves_flow(b, p, &rnd, 10);
+	for (wave = 0; wave < WAVES; wave++) {
+		waves_ebb(b, p, &rnd);
+		if (wave == WAVES - 1)
+			report_waves(b, p, ", after the last have died", round);
+		waves_flow(b, p, &rnd, 4);
+	}
+	report_waves(b, p, ", after the last have come", round);
+	waves_ebb(b, p, &rnd);
+	schedule_timeout_uninterruptible(WAVES_REST * HZ);
+	report_waves(b, p, ", a while after most have died", round);
+	for (wave = 0; wave < WAVES_OBJECTS; wave++)
+		if (p[wave])
+			kmem_cache_free(b->cache, p[wave]);
+}
+
+static void waves(struct kunit *test)
+{
+	const struct waves_case *c = test->param_value;
+	struct bench *b = bench_start(test, "fragmentation", c->name);
+	unsigned int round;
+
+	bench_cache(b, c->size, 0);
+	for (round = 0; round < rounds; round++)
+		run_as_if_untested(b, waves_run, &round);
+}
+
 static struct kunit_case slab_bench_cases[] = {
 	KUNIT_CASE_PARAM(one_thread, one_thread_gen_params),
 	KUNIT_CASE_PARAM(bulk, bulk_gen_params),
@@ -1622,6 +1710,7 @@ static struct kunit_case slab_bench_cases[] = {
 	KUNIT_CASE_PARAM(destroy, destroy_gen_params),
 	KUNIT_CASE_PARAM(flood, flood_gen_params),
 	KUNIT_CASE(hog),
+	KUNIT_CASE_PARAM(waves, waves_gen_params),
 	{}
 };
 

@@ -628,7 +628,7 @@ static void objects_from_the_reserves(struct kunit *test)
 		KUNIT_ASSERT_NOT_NULL(test, sheaf);
 		KUNIT_ASSERT_EQ(test, kmem_cache_sheaf_size(sheaf), 1);
 		expect_moves(test, .prefill_slow = 1, .refill = 1);
-		if (sheaf->objects[0] == first) {
+		if (sheaf_object(pt->cache, sheaf, 0) == first) {
 			found++;
 			KUNIT_EXPECT_TRUE(test, sheaf->reserves);
 			give_back(test, sheaf);
@@ -647,7 +647,8 @@ static void objects_from_the_reserves(struct kunit *test)
 	/* Who may not use the reserves does not get it. */
 	sheaf = prefill(test, pt->cap);
 	for (found = 0; found < pt->cap; found++)
-		KUNIT_ASSERT_PTR_NE(test, sheaf->objects[found], (void *)first);
+		KUNIT_ASSERT_PTR_NE(test, sheaf_object(pt->cache, sheaf, found),
+				    (void *)first);
 	give_back(test, sheaf);
 #else
 	kunit_skip(test, "there are no sheaves to keep them out of");
@@ -710,7 +711,36 @@ static void accounted_objects(struct kunit *test)
 
 /* Until KFENCE has guarded so many, or does not seem to guard any. */
 #define GUARDED		5
-#define GUARD_SECS	10
+#define GUARD_SECS	20
+
+/*
+ * Who has a large part of what KFENCE guards gets no more, and it tells users by the
+ * addresses on the stack: so there are some.
+ */
+static noinline void *from_deep(unsigned int depth, struct kmem_cache *s, gfp_t gfp,
+				struct slab_sheaf *sheaf)
+{
+	void *obj;
+
+	if (depth)
+		obj = from_deep(depth - 1, s, gfp, sheaf);
+	else
+		obj = kmem_cache_alloc_from_sheaf(s, gfp, sheaf);
+	barrier();
+	return obj;
+}
+
+static noinline int bulk_from_deep(unsigned int depth, struct kmem_cache *s, size_t nr, void **p)
+{
+	int got;
+
+	if (depth)
+		got = bulk_from_deep(depth - 1, s, nr, p);
+	else
+		got = kmem_cache_alloc_bulk(s, GFP_KERNEL, nr, p);
+	barrier();
+	return got;
+}
 
 static struct slab_test *with_kfence(struct kunit *test)
 {
@@ -749,7 +779,7 @@ static void kfence_guards_some(struct kunit *test)
 
 		for (i = 0; i < 10; i++) {
 			gfp_t gfp = GFP_NOWAIT | (i % 2 ? __GFP_ZERO : 0);
-			struct object *obj = kmem_cache_alloc_from_sheaf(pt->cache, gfp, sheaf);
+			struct object *obj = from_deep(i % 7, pt->cache, gfp, sheaf);
 
 			KUNIT_ASSERT_NOT_NULL(test, obj);
 			if (gfp & __GFP_ZERO)
@@ -775,12 +805,12 @@ static void kfence_guards_any_in_bulk(struct kunit *test)
 {
 	struct slab_test *pt = with_kfence(test);
 	unsigned long end = jiffies + GUARD_SECS * HZ;
-	unsigned int guarded = 0, i;
+	unsigned int guarded = 0, depth = 0, i;
 	DECLARE_BITMAP(places, 64) = { };
 	void *p[64];
 
 	while (guarded < GUARDED && time_before(jiffies, end)) {
-		KUNIT_ASSERT_GT(test, kmem_cache_alloc_bulk(pt->cache, GFP_KERNEL, 64, p), 0);
+		KUNIT_ASSERT_GT(test, bulk_from_deep(depth++ % 7, pt->cache, 64, p), 0);
 		for (i = 0; i < ARRAY_SIZE(p); i++) {
 			if (is_kfence_address(p[i])) {
 				__set_bit(i, places);

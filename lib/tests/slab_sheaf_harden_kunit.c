@@ -143,6 +143,19 @@ static void cache_of_spare(struct kunit *test)
 	mend(test, spare, cap, cap);
 }
 
+/* Whoever gives sheaves of many caches back asks their objects. */
+static void cache_of_sheaf_given_back(struct kunit *test)
+{
+	struct slab_sheaf *spare = get_spare(test);
+	unsigned int cap = spare->capacity;
+
+	spare->cache = virt_to_slab(spare)->slab_cache;
+	kmem_cache_shrink(((struct slab_test *)test->priv)->cache);
+	KUNIT_EXPECT_EQ(test, spare->size, cap);
+	expect_cached(test, 0);
+	mend(test, spare, cap, cap);
+}
+
 static void size_of_spare(struct kunit *test)
 {
 	struct slab_sheaf *spare = get_spare(test);
@@ -206,7 +219,6 @@ static void free_twice_by_bulk(struct kunit *test, unsigned int more)
 	p[1] = p[0];
 	for (i = 0; i < more; i++)
 		p[2 + i] = let_go(st);
-	st->nr_ignored = 1;
 	kmem_cache_free_bulk(st->cache, 2 + more, p);
 	expect_cached(test, st->cap + more);
 }
@@ -252,6 +264,36 @@ static void capacity_of_rcu_free(struct kunit *test)
 	mend(test, rcu_free, 0, st->cap);
 	kmem_cache_free(st->cache, first);
 	expect_cached(test, 2);
+}
+
+/* It waits for a grace period, and nothing but the sheaf says whose it is. */
+static void cache_of_sheaf_with_rcu(struct kunit *test)
+{
+	struct slab_test *st = with_hardened_rcu(test);
+	struct slab_sheaf *sheaf = NULL;
+	struct object **objects;
+	unsigned int i;
+
+	objects = (struct object **)new_array(test, st->cap);
+	hold_and_drain(test, st->cap);
+	rcu_read_lock();
+	for (i = 0; i < st->cap; i++) {
+		objects[i] = let_go(st);
+		kfree_rcu(objects[i], rcu);
+		if (!i)
+			sheaf = sheaves_here(st)->rcu_free;
+	}
+	if (sheaf)
+		sheaf->cache = virt_to_slab(sheaf)->slab_cache;
+	rcu_read_unlock();
+	KUNIT_ASSERT_NOT_NULL(test, sheaf);
+	kvfree_rcu_barrier();
+	KUNIT_EXPECT_EQ(test, sheaf->size, st->cap);
+	expect_cached(test, 0);
+	mend(test, sheaf, 0, st->cap);
+	for (i = 0; i < st->cap; i++)
+		kmem_cache_free(st->cache, objects[i]);
+	expect_cached(test, st->cap);
 }
 
 static void freed_twice_by_rcu(struct kunit *test)
@@ -305,6 +347,414 @@ static void freed_by_rcu_and_otherwise(struct kunit *test)
 	kmem_cache_free(st->cache, obj);
 	kvfree_rcu_barrier();
 	expect_cached(test, 2);
+}
+
+/*
+ * What SLAB_SHEAF_HARDENED does besides
+ */
+
+static struct slab_test *with_encoded_cache(struct kunit *test)
+{
+	if (!IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED))
+		kunit_skip(test, "SLAB_SHEAF_HARDENED is not set");
+	return with_hardened_cache(test);
+}
+
+static struct slab_test *with_marked_cache(struct kunit *test)
+{
+	if (!IS_ENABLED(CONFIG_SLAB_SHEAF_MARKS))
+		kunit_skip(test, "SLAB_SHEAF_MARKS is not set");
+	skip_if_double_free_is_seen(test);
+	return with_hardened_cache(test);
+}
+
+/* Freed again, with others freed in between. */
+static void freed_twice_not_in_a_row(struct kunit *test)
+{
+	struct slab_test *st = with_marked_cache(test);
+	struct object *obj;
+
+	hold_and_drain(test, 2);
+	obj = let_go(st);
+	kmem_cache_free(st->cache, obj);
+	release(test, 1);
+	kmem_cache_free(st->cache, obj);
+	expect_cached(test, 2);
+	st->nr_ignored = 1 - ignored_early(1);
+}
+
+static bool is_in_barn(struct slab_test *st, const void *object)
+{
+	struct node_barn *barn = barn_of(st->cache, st->cpu);
+	struct slab_sheaf *sheaf;
+	unsigned int i;
+
+	list_for_each_entry(sheaf, &barn->sheaves_full, barn_list)
+		for (i = 0; i < sheaf->size; i++)
+			if (sheaf_object(st->cache, sheaf, i) == object)
+				return true;
+	return false;
+}
+
+/* In a barn it is free, too. */
+static void freed_twice_in_barn(struct kunit *test)
+{
+	struct slab_test *st = with_marked_cache(test);
+	struct object *obj;
+
+	hold_and_drain(test, 3 * st->cap);
+	release(test, st->cap);
+	obj = let_go(st);
+	kmem_cache_free(st->cache, obj);
+	release(test, 2 * st->cap - 1);
+	KUNIT_ASSERT_TRUE(test, is_in_barn(st, obj));
+	grab(test, 1);
+	kmem_cache_free(st->cache, obj);
+	expect_cached(test, 3 * st->cap - 1);
+	st->nr_ignored = 1 - ignored_early(1);
+}
+
+static void freed_twice_by_bulk_not_in_a_row(struct kunit *test)
+{
+	struct slab_test *st = with_marked_cache(test);
+	void *p[4];
+
+	hold_and_drain(test, 3);
+	p[0] = let_go(st);
+	p[1] = let_go(st);
+	p[2] = p[0];
+	p[3] = let_go(st);
+	st->nr_ignored = 1;
+	kmem_cache_free_bulk(st->cache, 4, p);
+	expect_cached(test, 3);
+}
+
+/* Whoever finds the sheaves in use frees to slabs, but not what is in a sheaf. */
+static void freed_twice_to_slab(struct kunit *test)
+{
+	struct slab_test *st = with_marked_cache(test);
+	struct object *obj;
+
+	if (IS_ENABLED(CONFIG_PREEMPT_RT))
+		kunit_skip(test, "the lock of the sheaves is another one");
+	hold_and_drain(test, 2);
+	obj = let_go(st);
+	kmem_cache_free(st->cache, obj);
+	take_moves(test);
+	local_lock(&st->cache->cpu_sheaves->lock);
+	kmem_cache_free(st->cache, obj);
+	local_unlock(&st->cache->cpu_sheaves->lock);
+	expect_moves(test);
+	expect_cached(test, 1);
+}
+
+static void freed_twice_by_rcu_not_in_a_row(struct kunit *test)
+{
+	struct slab_test *st;
+	struct object *a, *b;
+
+	if (!IS_ENABLED(CONFIG_SLAB_SHEAF_MARKS))
+		kunit_skip(test, "SLAB_SHEAF_MARKS is not set");
+	st = with_hardened_rcu(test);
+	hold_and_drain(test, 3);
+	a = let_go(st);
+	b = let_go(st);
+	kfree_rcu(a, rcu);
+	kfree_rcu(b, rcu);
+	kfree_rcu(a, rcu);
+	kvfree_rcu_barrier();
+	expect_cached(test, 2);
+}
+
+/* That it is free already is seen at once. */
+static void freed_and_then_by_rcu(struct kunit *test)
+{
+	struct slab_test *st;
+	struct slab_sheaf *rcu_free;
+	struct object *obj;
+
+	if (!IS_ENABLED(CONFIG_SLAB_SHEAF_MARKS))
+		kunit_skip(test, "SLAB_SHEAF_MARKS is not set");
+	st = with_hardened_rcu(test);
+	hold_and_drain(test, 2);
+	obj = let_go(st);
+	kmem_cache_free(st->cache, obj);
+	release(test, 1);
+	kfree_rcu(obj, rcu);
+	rcu_free = sheaves_here(st)->rcu_free;
+	KUNIT_EXPECT_TRUE(test, !rcu_free || !rcu_free->size);
+	kvfree_rcu_barrier();
+	expect_cached(test, 2);
+}
+
+/* What waits for a grace period may be nobody's object by then, and is not written to. */
+static void no_object_in_rcu_free(struct kunit *test)
+{
+	struct slab_test *st;
+	struct slab_sheaf *rcu_free;
+	struct object *a, *b;
+	char *page;
+
+	if (!IS_ENABLED(CONFIG_SLAB_SHEAF_MARKS))
+		kunit_skip(test, "SLAB_SHEAF_MARKS is not set");
+	st = with_hardened_rcu(test);
+	page = (char *)get_zeroed_page(GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, page);
+	memset(page, 0x5a, PAGE_SIZE);
+	hold_and_drain(test, 2);
+	a = let_go(st);
+	b = let_go(st);
+	kfree_rcu(a, rcu);
+	kfree_rcu(b, rcu);
+	rcu_free = sheaves_here(st)->rcu_free;
+	if (rcu_free && rcu_free->size == 2)
+		rcu_free->objects[0] = sheaf_code(st->cache, &rcu_free->objects[0], page);
+	kvfree_rcu_barrier();
+	KUNIT_EXPECT_NULL(test, memchr_inv(page, 0x5a, PAGE_SIZE));
+	expect_cached(test, 1);
+	kmem_cache_free(st->cache, a);
+	free_page((unsigned long)page);
+}
+
+static void expect_marks(struct kunit *test, void **p, unsigned int nr, bool marked)
+{
+	struct slab_test *st = test->priv;
+	unsigned int i;
+
+	for (i = 0; i < nr; i++)
+		KUNIT_EXPECT_EQ(test, sheaf_is_marked(st->cache, p[i]), marked);
+}
+
+/* Who gets an object finds no mark, nor does who gets it from elsewhere than from a sheaf. */
+static void marks_come_and_go(struct kunit *test)
+{
+	struct slab_test *st = with_marked_cache(test);
+	unsigned int i;
+	void **p;
+
+	p = new_array(test, st->cap);
+	hold_and_drain(test, st->cap);
+	for (i = 0; i < st->cap; i++)
+		p[i] = let_go(st);
+	expect_marks(test, p, st->cap, false);
+	kmem_cache_free_bulk(st->cache, st->cap, p);
+	expect_marks(test, p, st->cap, true);
+	grab(test, st->cap);
+	expect_marks(test, p, st->cap, false);
+
+	/* On the way to slabs, where nothing else might be written to that word. */
+	__sheaf_encode(st->cache, p, st->cap);
+	__sheaf_code(st->cache, p, st->cap);
+	expect_marks(test, p, st->cap, true);
+	__sheaf_code(st->cache, p, st->cap);
+	__sheaf_decode(st->cache, p, st->cap);
+	expect_marks(test, p, st->cap, false);
+}
+
+/* Who reads a slot does not learn where the object is. */
+static void slots_are_encoded(struct kunit *test)
+{
+	struct slab_test *st = with_encoded_cache(test);
+	struct slab_sheaf *main;
+	void *object;
+	unsigned int i;
+
+	hold_and_drain(test, 4);
+	for (i = 0; i < 4; i++) {
+		object = st->held;
+		release(test, 1);
+		main = sheaves_here(st)->main;
+		KUNIT_ASSERT_EQ(test, main->size, i + 1);
+		KUNIT_EXPECT_PTR_NE(test, main->objects[i], object);
+		KUNIT_EXPECT_PTR_EQ(test, sheaf_object(st->cache, main, i), object);
+	}
+}
+
+/* What is copied from one slot to another is no object any more. */
+static void slots_differ(struct kunit *test)
+{
+	struct slab_test *st = with_encoded_cache(test);
+	struct slab_sheaf *main;
+	void *object, *code;
+
+	hold_and_drain(test, 2);
+	object = st->held;
+	release(test, 2);
+	main = sheaves_here(st)->main;
+	KUNIT_ASSERT_EQ(test, main->size, 2);
+	code = main->objects[1];
+	main->objects[1] = main->objects[0];
+	KUNIT_EXPECT_PTR_NE(test, sheaf_object(st->cache, main, 1), object);
+	main->objects[1] = code;
+}
+
+/* More than half a sheaf: a refill that gets less goes on with a new slab. */
+#define SHUFFLED	40
+
+/* Those of which something is held. */
+static bool all_slabs_are_full(struct slab_test *st)
+{
+	struct object *obj;
+
+	for (obj = st->held; obj; obj = obj->next)
+		if (virt_to_slab(obj)->inuse < virt_to_slab(obj)->objects)
+			return false;
+	return true;
+}
+
+/* Out of what is held, so many objects of one slab, by address. Returns how many. */
+static unsigned int let_go_of_one_slab(struct slab_test *st, void **p, unsigned int nr)
+{
+	struct slab *slab = virt_to_slab(st->held);
+	struct object *others = NULL;
+	unsigned int i, n = 0;
+
+	while (st->held && n < nr) {
+		struct object *obj = let_go(st);
+
+		if (virt_to_slab(obj) != slab) {
+			obj->next = others;
+			others = obj;
+			continue;
+		}
+		for (i = n++; i && p[i - 1] > (void *)obj; i--)
+			p[i] = p[i - 1];
+		p[i] = obj;
+	}
+	while (others) {
+		struct object *next = others->next;
+
+		hold(st, others);
+		others = next;
+	}
+	return n;
+}
+
+/* Those of a slab that was used before come as they were freed, but for that. */
+static void refills_are_shuffled(struct kunit *test)
+{
+	struct slab_test *st = with_encoded_cache(test);
+	size_t size = SHUFFLED * sizeof(void *);
+	unsigned int round, i, same = 0;
+	void **sorted, **before, **now;
+
+	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_RANDOM))
+		kunit_skip(test, "SLAB_FREELIST_RANDOM is not set");
+	if (IS_ENABLED(CONFIG_KASAN))
+		kunit_skip(test, "KASAN keeps what is freed away from others");
+	/* Nothing else is free, so the slab stays, and is what the refill comes from. */
+	hold_and_drain(test, 1);
+	while (cached_objects(st->cache) || !all_slabs_are_full(st))
+		grab(test, 1);
+	sorted = new_array(test, SHUFFLED);
+	before = new_array(test, SHUFFLED);
+	now = new_array(test, SHUFFLED);
+	KUNIT_ASSERT_EQ(test, let_go_of_one_slab(st, sorted, SHUFFLED), SHUFFLED);
+	for (round = 0; round < 20; round++) {
+		for (i = 0; i < SHUFFLED; i++)
+			kmem_cache_free(st->cache, sorted[i]);
+		kmem_cache_shrink(st->cache);
+		for (i = 0; i < SHUFFLED; i++) {
+			now[i] = kmem_cache_alloc(st->cache, GFP_KERNEL);
+			KUNIT_ASSERT_NOT_NULL(test, now[i]);
+			KUNIT_ASSERT_PTR_EQ(test, virt_to_slab(now[i]), virt_to_slab(sorted[0]));
+		}
+		same += round && !memcmp(now, before, size);
+		memcpy(before, now, size);
+	}
+	KUNIT_EXPECT_EQ(test, same, 0);
+	for (i = 0; i < SHUFFLED; i++)
+		KUNIT_EXPECT_TRUE(test, hold(st, now[i]));
+}
+
+static void expect_untouched(struct kunit *test, struct list_head *victim)
+{
+	KUNIT_EXPECT_PTR_EQ(test, victim->next, victim);
+	KUNIT_EXPECT_PTR_EQ(test, victim->prev, victim);
+}
+
+/* Whoever takes a sheaf out of a barn would write to where its links say. */
+static void links_in_barn(struct kunit *test)
+{
+	struct slab_test *st = with_encoded_cache(test);
+	struct node_barn *barn = barn_of(st->cache, st->cpu);
+	LIST_HEAD(victim);
+	struct slab_sheaf *full;
+
+	hold_and_drain(test, 3 * st->cap);
+	release(test, 3 * st->cap);
+	KUNIT_ASSERT_EQ(test, nr_full_sheaves(st->cache), 1);
+	full = list_first_entry(&barn->sheaves_full, struct slab_sheaf, barn_list);
+	full->barn_list.next = &victim;
+	grab(test, 2 * st->cap + 1);
+	expect_untouched(test, &victim);
+	KUNIT_EXPECT_EQ(test, nr_full_sheaves(st->cache), 0);
+	KUNIT_EXPECT_NULL(test, full->cache);
+	mend(test, full, st->cap, st->cap);
+}
+
+/* The same, of an empty sheaf, and of all that are to be given back. */
+static void links_of_all_in_barn(struct kunit *test)
+{
+	struct slab_test *st = with_encoded_cache(test);
+	struct node_barn *barn = barn_of(st->cache, st->cpu);
+	LIST_HEAD(victim);
+	struct slab_sheaf *full, *empty;
+
+	hold_and_drain(test, 4 * st->cap);
+	release(test, 4 * st->cap);
+	grab(test, 3 * st->cap);
+	release(test, 2 * st->cap);
+	KUNIT_ASSERT_EQ(test, nr_full_sheaves(st->cache), 1);
+	KUNIT_ASSERT_EQ(test, barn->nr_empty, 1);
+	full = list_first_entry(&barn->sheaves_full, struct slab_sheaf, barn_list);
+	empty = list_first_entry(&barn->sheaves_empty, struct slab_sheaf, barn_list);
+	full->barn_list.prev = &victim;
+	empty->barn_list.next = &victim;
+	kmem_cache_shrink(st->cache);
+	expect_untouched(test, &victim);
+	KUNIT_EXPECT_EQ(test, barn->nr_full, 0);
+	KUNIT_EXPECT_EQ(test, barn->nr_empty, 0);
+	mend(test, full, st->cap, st->cap);
+	kmem_cache_shrink(st->cache);
+	mend(test, empty, 0, st->cap);
+}
+
+/* Whoever collects what kfree_rcu() frees would, too. The sheaf is used until it is full. */
+static void links_of_rcu_free(struct kunit *test)
+{
+	struct slab_test *st;
+	struct slab_sheaf *rcu_free;
+	LIST_HEAD(victim);
+	struct object *obj;
+	unsigned int i;
+
+	if (!IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED))
+		kunit_skip(test, "SLAB_SHEAF_HARDENED is not set");
+	st = with_hardened_rcu(test);
+	hold_and_drain(test, st->cap);
+	rcu_read_lock();
+	obj = let_go(st);
+	kfree_rcu(obj, rcu);
+	rcu_free = sheaves_here(st)->rcu_free;
+	if (rcu_free)
+		rcu_free->barn_list.next = &victim;
+	rcu_read_unlock();
+	KUNIT_ASSERT_NOT_NULL(test, rcu_free);
+	kvfree_rcu_barrier();
+	expect_untouched(test, &victim);
+	KUNIT_EXPECT_PTR_EQ(test, sheaves_here(st)->rcu_free, rcu_free);
+	expect_cached(test, 0);
+
+	/* On no list any more, which another one must not suffer for. */
+	for (i = 1; i < st->cap; i++) {
+		obj = let_go(st);
+		kfree_rcu(obj, rcu);
+	}
+	kvfree_rcu_barrier();
+	expect_untouched(test, &victim);
+	KUNIT_EXPECT_NULL(test, sheaves_here(st)->rcu_free);
+	expect_cached(test, st->cap);
 }
 
 /* What a sheaf held is not found where it was. */
@@ -366,15 +816,31 @@ static struct kunit_case harden_cases[] = {
 	KUNIT_CASE(size_of_main_before_bulk),
 	KUNIT_CASE(capacity_of_main),
 	KUNIT_CASE(cache_of_spare),
+	KUNIT_CASE(cache_of_sheaf_given_back),
 	KUNIT_CASE(size_of_spare),
 	KUNIT_CASE(size_of_sheaf_in_barn),
 	KUNIT_CASE(size_of_empty_sheaf_in_barn),
 	KUNIT_CASE(freed_twice_by_bulk),
 	KUNIT_CASE(freed_twice_by_bulk_and_more),
 	KUNIT_CASE(capacity_of_rcu_free),
+	KUNIT_CASE(cache_of_sheaf_with_rcu),
 	KUNIT_CASE(freed_twice_by_rcu),
 	KUNIT_CASE(freed_twice_by_rcu_across_sheaves),
 	KUNIT_CASE(freed_by_rcu_and_otherwise),
+	KUNIT_CASE(freed_twice_not_in_a_row),
+	KUNIT_CASE(freed_twice_in_barn),
+	KUNIT_CASE(freed_twice_by_bulk_not_in_a_row),
+	KUNIT_CASE(freed_twice_to_slab),
+	KUNIT_CASE(freed_twice_by_rcu_not_in_a_row),
+	KUNIT_CASE(freed_and_then_by_rcu),
+	KUNIT_CASE(no_object_in_rcu_free),
+	KUNIT_CASE(marks_come_and_go),
+	KUNIT_CASE(slots_are_encoded),
+	KUNIT_CASE(slots_differ),
+	KUNIT_CASE(refills_are_shuffled),
+	KUNIT_CASE(links_in_barn),
+	KUNIT_CASE(links_of_all_in_barn),
+	KUNIT_CASE(links_of_rcu_free),
 	KUNIT_CASE(freed_sheaf_is_wiped),
 	KUNIT_CASE(no_user_data_beside_barns),
 	{}

@@ -283,7 +283,7 @@ static void remote_objects_of_two_nodes(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, pcs->remote);
 	KUNIT_EXPECT_EQ(test, pcs->remote->size, nr_a);
 	for (i = 0; i < nr_a; i++)
-		KUNIT_EXPECT_EQ(test, nid_of(pcs->remote->objects[i]), a);
+		KUNIT_EXPECT_EQ(test, nid_of(sheaf_object(st->cache, pcs->remote, i)), a);
 
 	release(test, nr_b);
 	expect_moves(test, .free_fast = nr_b, .barn_put = 1);

@@ -131,6 +131,37 @@ static void zeroing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dirty, 0);
 }
 
+/* Whether what was freed is empty, but for where its free pointer is, or its mark. */
+static bool is_wiped(struct kmem_cache *s, char *p)
+{
+	unsigned int end = s->offset + sizeof(void *);
+
+	if (s->offset >= s->object_size)
+		return is_zero(s, p);
+	return !memchr_inv(p, 0, s->offset) &&
+	       (end >= s->object_size || !memchr_inv(p + end, 0, s->object_size - end));
+}
+
+static void wiping(struct kunit *test)
+{
+	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
+	unsigned int i, n = st->cap / 2, left = 0;
+	void **p = new_array(test, 2 * n + 1);
+
+	if (!want_init_on_free())
+		kunit_skip(test, "is for init_on_free=1 at boot");
+	skip_without_sheaves(test);
+	KUNIT_ASSERT_EQ(test, kmem_cache_alloc_bulk(st->cache, GFP_KERNEL, n, p), n);
+	for (i = 0; i < n; i++)
+		memset(p[i], 0xff, OBJECT_SIZE);
+	memcpy(p + n, p, n * sizeof(*p));
+	kmem_cache_free(st->cache, p[n]);
+	kmem_cache_free_bulk(st->cache, n - 1, p + n + 1);
+	for (i = 0; i < n; i++)
+		left += !is_wiped(st->cache, p[i]);
+	KUNIT_EXPECT_EQ(test, left, 0);
+}
+
 /*
  * Kinds of caches, and of objects
  */
@@ -294,6 +325,7 @@ static struct kunit_case objects_cases[] = {
 	KUNIT_CASE_PARAM(bulk_refill_with_gfp, gfp_cases_gen_params),
 	KUNIT_CASE(mempool_is_served_by_sheaves),
 	KUNIT_CASE(zeroing),
+	KUNIT_CASE(wiping),
 	KUNIT_CASE(constructed_objects),
 	KUNIT_CASE(typesafe_by_rcu),
 	KUNIT_CASE(accounted_objects),

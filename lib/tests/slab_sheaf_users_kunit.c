@@ -143,7 +143,7 @@ static void irq_at_random(struct kunit *test)
 	const enum hrtimer_mode mode = IS_ENABLED(CONFIG_PREEMPT_RT) ?
 		HRTIMER_MODE_REL_PINNED_SOFT : HRTIMER_MODE_REL_PINNED_HARD;
 	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
-	unsigned long end = jiffies + HZ;
+	unsigned long end;
 	struct ticker t = { .user.cache = st->cache };
 	struct rnd_state rnd;
 	struct moves m;
@@ -153,7 +153,9 @@ static void irq_at_random(struct kunit *test)
 	hrtimer_init_on_stack(&t.timer, CLOCK_MONOTONIC, mode);
 	t.timer.function = tick;
 	hrtimer_start(&t.timer, ns_to_ktime(TICK_NS), mode);
-	while (!READ_ONCE(t.done) && time_before(jiffies, end)) {
+	end = jiffies + HZ;
+	while (!READ_ONCE(t.done) &&
+	       (!READ_ONCE(t.ticks) || time_before(jiffies, end))) {
 		random_step(st, &rnd, 5 * (st->cap ?: 60), GFP_KERNEL);
 		cond_resched();
 	}

@@ -41,9 +41,12 @@ GROUPS = {
     "queues": "a ublk null target with as many queues as half the CPUs, of depth 128, that are "
               "served by CPUs of other nodes than fio submits on; of caches shrunk at first; "
               "what is counted is the same as in mempools",
+    "fragmentation": "of 60,000 objects nine in ten die, whichever, and come back in four in ten "
+                     "places, four times; then nine in ten die again, and 20 seconds pass. What "
+                     "is counted is the objects that the slabs have room for, per 1000 alive",
 }
 # Where waiting is part of what is measured, and counts in instructions, too.
-SCENES = ("admin", "hotplug", "rcuscale", "flood", "hog", "mempools")
+SCENES = ("admin", "hotplug", "rcuscale", "flood", "hog", "mempools", "fragmentation")
 # Less than this counts as equal, even where the spread is zero.
 EQUAL = 0.0005
 NO_FIGURE = "-"
@@ -132,7 +135,8 @@ def table(head, rows, text_columns=1):
 
 
 def compared(kernels):
-    pairs = (("ours", "base"), ("peer", "base"), ("ours", "peer"), ("ours", "fixed"))
+    pairs = (("ours", "base"), ("peer", "base"), ("ours", "peer"), ("ours", "fixed"),
+             ("hardened", "ours"))
     return [p for p in pairs if p[0] in kernels and p[1] in kernels]
 
 
@@ -177,7 +181,7 @@ def memory_table(cases, kernels):
     known = [c for c in cases if any(figure(c, k, "memory") for k in kernels)]
     shown = [(key, name, k) for key, name in parts for k in kernels
              if any(key in (figure(c, k, "memory") or {}) for c in known) and
-             (key != "in_sheaves" or k in ("ours", "fixed"))]
+             (key != "in_sheaves" or k in ("ours", "fixed", "hardened"))]
     rows = [[c["case"]] + [show((figure(c, k, "memory") or {}).get(key)) for key, _, k in shown]
             for c in known]
     return table(["case"] + [f"{name}, {k}" for _, name, k in shown], rows) if rows else ""
@@ -266,7 +270,7 @@ def results_md(data):
             f" {data['qemu']}", "",
             f"{data['guests']} guests of each kernel and machine, {data['rounds_per_guest']} rounds in a"
             f" guest, {data['ublk_rounds_per_guest']} of ublk and queues,"
-            f" {data['scenes_rounds_per_guest']} of admin, rcuscale, flood and mempools,"
+            f" {data['scenes_rounds_per_guest']} of admin, rcuscale, flood, mempools and fragmentation,"
             f" {data['hotplug_rounds_per_guest']} of hotplug, one of hog and memory."
             " A figure is the median of the guests'",
             "medians; its spread the distance of the highest and the lowest of these (where there was",
@@ -314,7 +318,8 @@ def counters_md(data):
 
 # --- charts ----------------------------------------------------------------
 
-COLOURS = {"base": "#8a8a8a", "ours": "#1f6fb4", "peer": "#e08214", "fixed": "#7fb3dc"}
+COLOURS = {"base": "#8a8a8a", "ours": "#1f6fb4", "peer": "#e08214", "fixed": "#7fb3dc",
+           "hardened": "#12406a"}
 # Longer bars are cut; their number stands.
 MOST = 3
 BAR, GAP, LEFT, WIDTH, RIGHT = 11, 9, 330, 430, 110

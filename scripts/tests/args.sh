@@ -39,7 +39,7 @@ all_wrong() {
 	wrong "a topology" 'no topology .foo., choose .*4cpu.*memoryless' run TOPOLOGY=foo
 	wrong "no number of CPUs" 'CPUS=two is not a number' boot CPUS=two
 	wrong "too many CPUs" 'CPUS=65 is more than the 64' shell CPUS=65
-	wrong "a configuration" 'no kernel configuration .foo., choose guest, .* or native' kernel CONFIG=foo
+	wrong "a configuration" 'no kernel configuration .foo., choose guest, .* or native-hardened' kernel CONFIG=foo
 	wrong "a pattern as configuration" 'no kernel configuration .g.\*t.' run 'CONFIG=g.*t'
 	wrong "jobs" 'JOBS=all is not a number' tree JOBS=all
 	wrong "a tree that is none" "KERNEL_SRC=.*/none is not a directory" run KERNEL_SRC="$DIR/none"
@@ -50,6 +50,11 @@ all_wrong() {
 	wrong "no group at all" 'BENCH=, names no group' bench BENCH=,
 	wrong "a group of bench-native" 'BENCH: no group .remote., choose among .*pairs' bench-native BENCH=remote
 	wrong "fixed sizes" 'FIXED=2 is not 1' bench FIXED=2
+	wrong "hardened or not" 'HARDENED=yes is not 1' bench HARDENED=yes
+	wrong "hardened or not of bench-native" 'HARDENED=0 is not 1' bench-native HARDENED=0
+	wrong "counted or not of bench-native" 'COUNT=yes is not 1' bench-native COUNT=yes
+	wrong "a case that is not counted" 'CASE=64 goes with COUNT=1' bench-native CASE=64
+	wrong "a view of attacks" 'VIEW=foo is neither debug nor check' attacks VIEW=foo
 	wrong "a peer" 'PEER=seven is not a kernel version' bench PEER=seven
 	wrong "a file for the results" 'RESULTS=.*Makefile is not a directory' bench RESULTS="$REPO/Makefile"
 	wrong "commits that cannot be any" 'COMMITS: .--all. does not name a commit' bisect COMMITS=--all
@@ -68,6 +73,7 @@ all_right() {
 	takes "CPUs, and those of the kernel's limit" boot CPUS=64
 	takes "the benchmarks'" bench BENCH=bulk,kmalloc ROUNDS=99 PEER=7.2 RESULTS="$DIR/results"
 	takes "those of bench-native" bench-native BENCH=pairs ROUNDS=999
+	takes "those of attacks" attacks VIEW=debug PEER=7.2
 	takes "machines for the selftests" selftest TOPOLOGY="4cpu isolated" STRESS_SECS=5
 	takes "a tree" kernel KERNEL_SRC="$DIR/src" JOBS=3
 	takes "a commit that is yet to be laid" bisect COMMITS=1234567

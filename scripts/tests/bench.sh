@@ -276,6 +276,26 @@ of_ours() {
 			"$(grep -o 'bench-0-1cpu-fixed .*-d ours' "$CALLS")" ]
 }
 ok "bench: and our kernel, told so" of_ours
+hardened() {
+	: >"$CALLS"
+	ROUNDS=1 HARDENED=1 BENCH=bulk RESULTS=$DIR/hardened bench
+}
+ok "bench: hardened" hardened
+keep_output
+ok "bench: which is compared with what it would be" shown '| ours/base | hardened/ours | spread |'
+of_hardened() {
+	cat "$CALLS"
+	[ "$(sed -n 's/^kernel ours \(.*\)/\1/p' "$CALLS" | paste -sd' ')" = 'bench bench-hardened' ] &&
+		grep -q 'bench-0-1cpu-hardened .*-d ours .*bench-hardened' "$CALLS"
+}
+ok "bench: it is our kernel, configured so" of_hardened
+# The guest has no figures of remote. Two kernels, each for both groups, and one more; three
+# guests for bulk, and twice two.
+counted_only() {
+	ROUNDS=1 HARDENED=1 BENCH=bulk,remote RESULTS=$DIR/hardened bench >"$DIR/counted" 2>&1
+	grep '1/12 building' "$DIR/counted" || { cat "$DIR/counted"; return 1; }
+}
+ok "bench: only where instructions are counted" counted_only
 RESULT=$DIR/results/results.json
 ok "bench: knows the peer" value 'data["kernels"]["peer"]["what"]' \
 	"mainline's sheaves, linux-source-7.2_7.2.13-1"
@@ -422,6 +442,10 @@ ok "bench: has 4 CPUs and 2 GB" ran 4 memory.sh
 ok "bench: and no memory on most nodes" ran memoryless memory.sh
 ok "bench: and mempools" ran memoryless 'mempools 3 20000'
 ok "bench: and those of two nodes" ran 2node 'mempools 3 20000'
+results fragmentation size=64 1 2 3 >"$DIR/waves"
+{ ktap_begin; cat "$DIR/waves"; ktap_end; } >"$DIR/suite"
+ok "bench: fragmentation" scenes fragmentation
+ok "bench: has 4 CPUs, one after another" ran 4cpu 'fragmentation 3 1$'
 no_queues() { ! grep -q queues.sh "$CALLS"; }
 ok "bench: but no queues" no_queues
 BENCH=queues refused "bench: queues without a server" 'the tree has no tools/testing/selftests/slab/ublk_null.c' bench

@@ -4,7 +4,7 @@
 
 mutants.py lay LIST FROM TO          write the files of FROM with all mutants in them to TO
 mutants.py files LIST                the files that mutants change
-mutants.py todo LIST FROM RESULTS WHICH   which are to be run: number, topology, tests, append
+mutants.py todo LIST FROM RESULTS WHICH   which are to be run: number, topology, tests, kernel, append
 mutants.py record LIST FROM RESULTS N LOG     what the guest's log says of mutant N
 mutants.py report LIST FROM RESULTS  the tables; fails when a mutant went unnoticed
 
@@ -43,7 +43,7 @@ static int __init wake_slab_mutant(void)
 }
 late_initcall_sync(wake_slab_mutant);
 """
-KNOWN = {"file", "in", "tests", "topology", "append", "selftests", "machine"}
+KNOWN = {"file", "in", "tests", "topology", "append", "selftests", "machine", "kernel"}
 SELFTESTS = "tools/testing/selftests/slab"
 TESTS = "lib/tests/slab_*_kunit.c"
 
@@ -61,7 +61,8 @@ def read(path):
 class Mutant:
     def __init__(self, number, title):
         self.number, self.title = number, title
-        self.head = {"topology": "4cpu", "append": "", "machine": "4cpu"}
+        self.head = {"topology": "4cpu", "append": "", "machine": "4cpu",
+                     "kernel": "plain"}
         self.hunks = []     # [file, function or None, old lines, new lines]
 
     def key(self, tree, selftests=False):
@@ -306,7 +307,8 @@ def todo(mutants, tree, results, which):
         if not asked(tree, m.head["tests"]):
             die(f"mutant {n}: no test is called {m.head['tests']}")
         if not old or old["key"] != m.key(tree):
-            print(n, m.head["topology"], m.head["tests"], m.head["append"], sep="\t")
+            print(n, m.head["topology"], m.head["tests"], m.head["kernel"], m.head["append"],
+                  sep="\t")
 
 
 def record(m, tree, results, log):

@@ -38,14 +38,18 @@ lay() {
 	mutants lay "$TREE" "$DIR/linux"
 }
 
-# boot NAME TOPOLOGY SECONDS: how the guest ends is for its log to say. It ends when the
+# What has no name of its own is CONFIG.
+config_of() { [ "$1" = plain ] && echo "$CONFIG" || echo "$CONFIG-$1"; }
+
+# boot NAME KERNEL TOPOLOGY SECONDS: how the guest ends is for its log to say. It ends when the
 # tests do, so its command is not run.
 boot() {
 	local try rc
 
 	for try in 1 2 3; do
 		rc=0
-		TOPOLOGY=$2 CPUS='' "$SCRIPTS/guest.sh" -d "$DIR" -n "mutants/$1" -t "$3" "$CONFIG" >"$DIR/out" 2>&1 \
+		TOPOLOGY=$3 CPUS='' "$SCRIPTS/guest.sh" -d "$DIR" -n "mutants/$1" -t "$4" \
+			"$(config_of "$2")" >"$DIR/out" 2>&1 \
 			|| rc=$?
 		# 3: it was QEMU that crashed
 		[ $rc -eq 3 ] && [ "$try" != 3 ] || return 0
@@ -54,20 +58,20 @@ boot() {
 
 # Without any mutant, as each of them is run.
 boot_sound() {
-	local topology append name said bad=0
+	local topology kernel append name said bad=0
 
-	while IFS=$'\t' read -r topology append; do
-		name=0-$topology$(printf %s "$append" | tr -c '[:alnum:]' - | sed 's/./-&/')
+	while IFS=$'\t' read -r topology kernel append; do
+		name=0-$kernel-$topology$(printf %s "$append" | tr -c '[:alnum:]' - | sed 's/./-&/')
 		[ "$(cat "$RESULTS/$name" 2>/dev/null)" != "$IMAGE_SUM" ] || continue
 		APPEND="kunit.filter_glob=$ALL kunit_shutdown=poweroff $append" \
-			boot "$name" "$topology" $ALL_LIMIT
+			boot "$name" "$kernel" "$topology" $ALL_LIMIT
 		if said=$(mutants judge "$TREE" "$ALL" "$LOGS/mutants/$name.log"); then
 			echo "$IMAGE_SUM" >"$RESULTS/$name"
 		else
 			bad=1
 		fi
-		say "no mutant, $topology${append:+, $append}: $said"
-	done < <(sed -n 's/^[0-9]*\t\([^\t]*\)\t[^\t]*\t\(.*\)/\1\t\2/p' "$DIR/all" | sort -u)
+		say "no mutant, $kernel, $topology${append:+, $append}: $said"
+	done < <(sed -n 's/^[0-9]*\t\([^\t]*\)\t[^\t]*\t\(.*\)/\1\t\2/p' "$DIR/run" | sort -u)
 	[ $bad -eq 0 ] || die "without any mutant, tests fail, see $(rel "$LOGS")/mutants/0-*"
 }
 
@@ -132,21 +136,29 @@ if [ "${1:-}" = selftests ]; then
 	selftests
 	exit
 fi
-"$SCRIPTS/kernel.sh" -d "$DIR" "$CONFIG"
-IMAGE_SUM=$(sha256sum <"$DIR/obj/$CONFIG/arch/x86/boot/bzImage")
+mutants todo "$TREE" "$RESULTS" "$MUTANTS" >"$DIR/todo"
+# With mutant 0 all kernels are tried, as they are.
+if [ -z "$MUTANTS" ] || [[ " $MUTANTS " == *" 0 "* ]]; then
+	cp "$DIR/all" "$DIR/run"
+else
+	cp "$DIR/todo" "$DIR/run"
+fi
+while read -r kernel; do
+	"$SCRIPTS/kernel.sh" -d "$DIR" "$(config_of "$kernel")" </dev/null
+done < <(cut -f4 "$DIR/run" | sort -ru)
+IMAGE_SUM=$(sha256sum "$DIR"/obj/"$CONFIG"*/arch/x86/boot/bzImage | sha256sum)
 if [ -z "$MUTANTS" ] || [[ " $MUTANTS " == *" 0 "* ]]; then
 	boot_sound
 	[ "$MUTANTS" != 0 ] || exit 0
 fi
 
-mutants todo "$TREE" "$RESULTS" "$MUTANTS" >"$DIR/todo"
 n=$(wc -l <"$DIR/todo")
 say "mutants: $(wc -l <"$DIR/all"), $n to be run"
 k=0
-while IFS=$'\t' read -r number topology tests append <&8; do
+while IFS=$'\t' read -r number topology tests kernel append <&8; do
 	k=$((k + 1))
 	APPEND="slab_mutant=$number kunit.filter_glob=$tests kunit_shutdown=poweroff $append" \
-		boot "$number" "$topology" $LIMIT
+		boot "$number" "$kernel" "$topology" $LIMIT
 	say "$k of $n, mutant $number: $(mutants record "$TREE" "$RESULTS" "$number" "$LOGS/mutants/$number.log")"
 done 8<"$DIR/todo"
 

@@ -16,6 +16,9 @@ read -r TREE OBJ OUT < <(. "$SELF/scripts/lib.sh" && echo "$TREE $OBJ/native $OU
 build() { "$SELF/scripts/native.sh" "${@:2}" -i "$TREE" "$OBJ" "$OUT/$1"; }
 configure() { mkdir -p "$OUT" && "$SELF/scripts/kernel.sh" -p native; }
 
+# With SLAB_SHEAF_HARDENED.
+hardened() { "$SELF/scripts/kernel.sh" -p native-hardened && OBJ=$OBJ-hardened build stress-hardened; }
+
 # stress PROGRAM OPTION...
 stress() {
 	local program=$1
@@ -67,6 +70,10 @@ ok "native: builds" build stress
 for machine in 1cpu 4cpu 2node memoryless; do
 	ok "stress: $machine, seed $SEED" stress stress -m $machine
 done
+ok "native: builds hardened" hardened
+for machine in 4cpu memoryless; do
+	ok "stress: hardened, $machine, seed $SEED" stress stress-hardened -m $machine
+done
 ok "native: builds with the address sanitizer" build stress-address -s address
 ok "stress: address sanitizer, seed $SEED" no_reports stress-address -m 2node
 ok "native: builds with the thread sanitizer" build stress-thread -s thread
@@ -77,7 +84,7 @@ SECS=10
 breaks "an object is stored twice" twice slab_sheaf.c '
 	/^bool __sheaf_free/ { f = 1 }
 	{ print }
-	f && /sheaf_push\(pcs->main, object\);/ {
+	f && /sheaf_push\(s, pcs->main, object\);/ {
 		print "\t\tpcs->main->objects[pcs->main->size++] = object;"
 		f = 0
 	}'

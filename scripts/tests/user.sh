@@ -30,6 +30,19 @@ build() {
 # run DIRECTORY PROGRAM: its end is in the log.
 run() { (cd "$DIR/tools/testing/$1" && timeout -k 5 $LIMIT "./$2"); }
 
+# One of its tests fails unless its readers get to run while it writes: on a busy machine
+# they may not, so that one has three tries.
+run_maple() {
+	local i
+
+	for i in 1 2 3; do
+		! run radix-tree maple || return 0
+		grep -q 'run_check_rcu_slowread: Assertion' "$LOG/run-maple.log" || return 1
+		echo "try $i: its readers did not run"
+	done
+	return 1
+}
+
 # It returns 0 whatever its tests find, and counts those that passed.
 maple_passed() {
 	local counted
@@ -60,7 +73,7 @@ need_tool make gcc
 copy
 ok "radix-tree builds" build-radix-tree build radix-tree maple xarray main
 ok "vma builds" build-vma build vma
-ok "maple runs to its end" run-maple run radix-tree maple
+ok "maple runs to its end" run-maple run_maple
 ok "maple: all tests pass" maple maple_passed
 ok "xarray" run-xarray run radix-tree xarray
 ok "vma runs to its end" run-vma run vma vma

@@ -17,7 +17,7 @@
 # shellcheck source=/dev/null
 . "$DIR/trace.sh"
 
-LIMIT=100
+LIMIT=300
 PRIORITY=50
 IDLE=8			# longer than kfree_rcu() lets objects wait, which is 5 s
 OBJECTS=200		# of each kind, more than fill a sheaf
@@ -169,7 +169,15 @@ hogged() {
 	return 1
 }
 
-works() { echo "$CPU" >"$DO/work"; }
+works() {
+	local i
+
+	# each time, it waits for two seconds
+	for i in 1 2 3 4 5; do
+		! echo "$CPU" >"$DO/work" || return 0
+	done
+	return 1
+}
 
 # --- what is to finish ---------------------------------------------------
 

@@ -47,6 +47,16 @@ kept() {
 	[ "$VALUE" -le "$KEPT" ]
 }
 
+# Who gives back does not wait for others who visit the same caches just then.
+sooner_or_later() {
+	local i
+
+	for ((i = 0; i < 5; i++)); do
+		! "$@" || return 0
+	done
+	return 1
+}
+
 drop_caches_takes() { fill pressure && echo 2 >/proc/sys/vm/drop_caches && kept; }
 and_does_not() { fill && echo 2 >/proc/sys/vm/drop_caches && ! kept; }
 
@@ -62,7 +72,7 @@ out_of_memory_takes() {
 	local i
 
 	fill pressure && find_victim || return
-	read -r SYSRQ_WAS <"$SYSRQ"
+	[ -n "${SYSRQ_WAS:-}" ] || read -r SYSRQ_WAS <"$SYSRQ"
 	echo 1 >"$SYSRQ"
 	echo f >/proc/sysrq-trigger
 	for ((i = 0; i < 10 * PATIENCE; i++)); do
@@ -108,10 +118,10 @@ total $CACHE sheaf_capacity
 [ "${VALUE:-0}" -gt 0 ] || skip_all "no sheaves"
 ktap_set_plan 4
 
-verdict "drop_caches gives back what is in the barns" drop_caches_takes
+verdict "drop_caches gives back what is in the barns" sooner_or_later drop_caches_takes
 verdict "unless that is switched off" and_does_not
 if [ -w /proc/sysrq-trigger ]; then
-	verdict "so does a machine that is out of memory" out_of_memory_takes
+	verdict "so does a machine that is out of memory" sooner_or_later out_of_memory_takes
 else
 	skip "so does a machine that is out of memory" "no SysRq"
 fi

@@ -169,6 +169,17 @@ check_all_caches() {
 		done
 		! expected "$dir" sheaf_decisions || decisions "$dir/sheaf_decisions"
 	done
+	for_root_alone
+}
+
+# How a machine allocates is nobody else's business.
+for_root_alone() {
+	local file
+
+	while read -r file; do
+		bad "$file: not for root alone"
+	done < <(find "$SLAB/" -maxdepth 2 -type f \( -name 'sheaf_*' -o -name 'barn_*' -o \
+		-name 'free_rcu_sheaf*' \) -perm /077)
 }
 
 # decisions FILE: words and numbers.
@@ -571,7 +582,7 @@ judged "shrink: no object and no sheaf stays behind"
 for_caches check_reset
 check_reset_decisions "${CACHES[0]}"
 run_load 1
-sleep 0.5
+sleep 2
 run_load 0
 read_held
 for_caches check_counts_again

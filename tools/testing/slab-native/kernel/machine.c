@@ -505,6 +505,9 @@ void native_boot(const struct native_machine *m, unsigned long seed)
 	boot_seed = seed;
 	no_hash_pointers = true;
 	boot_cpu_data.x86_cache_alignment = 64;
+	/* Without it all kernels would lock slabs instead. */
+	if (has_feature(X86_FEATURE_CX16))
+		set_cpu_cap(&boot_cpu_data, X86_FEATURE_CX16);
 	apply_all_alternatives();
 	percpu_init(m->nr_cpus);
 	init_masks(m);

@@ -3,8 +3,8 @@
  * Put in front of every file that is compiled (-include), for what user space may
  * not execute, or would be told something else by than the kernel.
  *
- * For benchmarks, cli and sti assemble to nothing, and pushf may stay: it says that
- * interrupts are enabled, and whoever restores this "enables" them.
+ * For benchmarks, cli and sti assemble to nothing, and pushf always pushes that
+ * interrupts are enabled: so it would, but not under valgrind.
  *
  * For the stress, which has interrupts, each CPU has a flag for them.
  */
@@ -31,6 +31,9 @@ asm(".macro cli\n"
 asm(".macro cli\n"
 	".endm\n"
 	".macro sti\n"
+	".endm\n"
+	".macro pushf\n"
+	"pushq $0x200\n"
 	".endm\n");
 #endif
 #endif

@@ -647,7 +647,13 @@ static void add_group(struct kobject *kobj, const struct attribute_group *grp)
 	}
 }
 
-int sysfs_create_groups(struct kobject *kobj, const struct attribute_group **groups)
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+typedef const struct attribute_group **groups_t;
+#else
+typedef const struct attribute_group *const *groups_t;
+#endif
+
+int sysfs_create_groups(struct kobject *kobj, groups_t groups)
 {
 	spin_lock(&kobjects_lock);
 	for (; *groups; groups++)

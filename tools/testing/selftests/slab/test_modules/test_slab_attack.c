@@ -10,15 +10,21 @@
  *   handed out twice	two users have the same object
  *   handed out		somebody was given an address of the attacker's choice, or memory
  *			that belongs to somebody else
+ *   an address at random	somebody was given what is no address of anything
+ *   written to		the attacker has something written where he likes
+ *   read		he knows the address of an object
  *   no such thing	the kernel has nothing that could be attacked like this
  *
- * The parameter `attacks' lists the names. Each attack wants a kernel of its own: what it
+ * The parameter `attacks' lists the names. With `guarded', the objects that are freed twice,
+ * written to, or read, are such as KFENCE guards. Each attack wants a kernel of its own: what it
  * does is not undone. It knows sheaves from inside, where there are any, and on other
  * kernels does the same to what they have, if that is no different from outside.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/delay.h>
 #include <linux/gfp.h>
+#include <linux/kfence.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/rcupdate.h>
@@ -35,12 +41,19 @@
 #define NOTHING		"nothing to be had"
 #define TWICE		"handed out twice"
 #define HANDED_OUT	"handed out"
+#define RANDOM_ADDRESS	"an address at random"
+#define WRITTEN_TO	"written to"
+#define WAS_READ	"read"
 #define NO_SUCH_THING	"no such thing"
 
 struct object {
 	unsigned long word;
 	struct rcu_head rcu;
 };
+
+static bool guarded;
+module_param(guarded, bool, 0600);
+MODULE_PARM_DESC(guarded, "Attack objects that KFENCE guards");
 
 static struct kmem_cache *cache, *other;
 static void *objects[MANY], *got[2 * MANY];
@@ -69,6 +82,7 @@ static const char *anything_twice(void)
 static const char *anything_at(const void *p, size_t size)
 {
 	unsigned long from = (unsigned long)p;
+	const char *result = NOTHING;
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(got); i++) {
@@ -76,13 +90,31 @@ static const char *anything_at(const void *p, size_t size)
 
 		if (object && object < from + size && from < object + size)
 			return HANDED_OUT;
+		if (object && !virt_addr_valid(got[i]))
+			result = RANDOM_ADDRESS;
 	}
-	return NOTHING;
+	return result;
+}
+
+/* KFENCE guards an object from time to time. */
+static void *alloc_guarded(struct kmem_cache *s, size_t size)
+{
+	unsigned int i;
+	void *p;
+
+	for (i = 0; i < 10000; i++) {
+		p = s ? kmem_cache_alloc(s, GFP_KERNEL) : kmalloc(size, GFP_KERNEL);
+		if (is_kfence_address(p))
+			return p;
+		s ? kmem_cache_free(s, p) : kfree(p);
+		usleep_range(100, 200);
+	}
+	return NULL;
 }
 
 static struct object *alloc_one(void)
 {
-	return kmem_cache_alloc(cache, GFP_KERNEL);
+	return guarded ? alloc_guarded(cache, 0) : kmem_cache_alloc(cache, GFP_KERNEL);
 }
 
 /* Objects that were in use for some time, so that all has settled. */
@@ -91,7 +123,7 @@ static bool alloc_many(void)
 	unsigned int i;
 
 	for (i = 0; i < MANY; i++) {
-		objects[i] = alloc_one();
+		objects[i] = kmem_cache_alloc(cache, GFP_KERNEL);
 		if (!objects[i])
 			return false;
 	}
@@ -283,9 +315,13 @@ static const char *get_wanted(void)
 	return NOTHING;
 }
 
-static void write_wanted(void *p, size_t size)
+/* One by one: who watches what is written does not look at memset64(). */
+static void write_wanted(void **p, size_t size)
 {
-	memset64(p, (unsigned long)wanted, size / sizeof(u64));
+	size_t i;
+
+	for (i = 0; i < size / sizeof(*p); i++)
+		WRITE_ONCE(p[i], wanted);
 }
 
 static const char *write_after_free(void)
@@ -297,7 +333,7 @@ static const char *write_after_free(void)
 	o = alloc_one();
 	kmem_cache_free(cache, o);
 	OPTIMIZER_HIDE_VAR(o);
-	write_wanted(o, OBJECT_SIZE);
+	write_wanted((void **)o, OBJECT_SIZE);
 	allocate(cache);
 	return anything_at(wanted, OBJECT_SIZE);
 }
@@ -313,6 +349,20 @@ static bool was_ours(const void *p, unsigned int nr)
 	return false;
 }
 
+/* Behind it is what somebody watches. */
+static const char *overflow_one(size_t size)
+{
+	void *p = guarded ? alloc_guarded(NULL, size) : kmalloc(size, GFP_KERNEL);
+	void *end = p + size;
+
+	if (!p)
+		return NULL;
+	OPTIMIZER_HIDE_VAR(end);
+	write_wanted(end, size);
+	kfree(p);
+	return NOTHING;
+}
+
 /* Objects of kmalloc(), every other one free, and those in between overflow into them. */
 static const char *overflow(size_t size)
 {
@@ -320,6 +370,8 @@ static const char *overflow(size_t size)
 
 	if (!get_wanted())
 		return NULL;
+	if (guarded)
+		return overflow_one(size);
 	for (i = 0; i < nr; i++) {
 		objects[i] = kmalloc(size, GFP_KERNEL);
 		if (!objects[i])
@@ -337,9 +389,17 @@ static const char *overflow(size_t size)
 		done++;
 	}
 	pr_info("%u of %u have overflowed\n", done, nr / 2);
+	if (!done)
+		return overflow_one(size);
 	for (i = 0; i < ARRAY_SIZE(got); i++)
 		got[i] = kmalloc(size, GFP_KERNEL);
 	return anything_at(wanted, size);
+}
+
+/* The sizes that sheaves have, too. */
+static const char *overflow_64(void)
+{
+	return overflow(64);
 }
 
 static const char *overflow_128(void)
@@ -362,8 +422,58 @@ static const char *overflow_1k(void)
 	return overflow(1024);
 }
 
+static const char *overflow_2k(void)
+{
+	return overflow(2048);
+}
+
+static const char *overflow_4k(void)
+{
+	return overflow(4096);
+}
+
 /*
- * Who can write to a sheaf, by whatever means
+ * Read where nothing of this user is, or any more. An attacker may know the direct map, and
+ * look for what points there.
+ */
+
+static const char *any_address(const void *p, size_t size)
+{
+	const unsigned long *word = p;
+	unsigned int i;
+
+	for (i = 0; i < size / sizeof(*word); i++)
+		if (virt_addr_valid(READ_ONCE(word[i])))
+			return WAS_READ;
+	return NOTHING;
+}
+
+static const char *read_after_free(void)
+{
+	struct object *o = alloc_one(), *before = alloc_one();
+
+	memset(o, 0, OBJECT_SIZE);
+	kmem_cache_free(cache, before);
+	kmem_cache_free(cache, o);
+	OPTIMIZER_HIDE_VAR(o);
+	return any_address(o, OBJECT_SIZE);
+}
+
+/* What the last user had there is the next one's to read, unless it is initialised. */
+static const char *read_uninitialized(void)
+{
+	struct object *o = alloc_one();
+
+	o->word = (unsigned long)o;
+	o->rcu.func = (void *)o;
+	kmem_cache_free(cache, o);
+	o = kmem_cache_alloc(cache, GFP_KERNEL);
+	OPTIMIZER_HIDE_VAR(o);
+	return any_address(o, OBJECT_SIZE);
+}
+
+/*
+ * Who can write to a sheaf, or read it, by whatever means
  */
 
 #ifdef CONFIG_SLAB_SHEAVES
@@ -388,6 +498,72 @@ static const char *sheaf_slot(void)
 	main->objects[main->size - 1] = wanted;
 	allocate(cache);
 	return anything_at(wanted, OBJECT_SIZE);
+}
+
+static const char *sheaf_read(void)
+{
+	struct slab_sheaf *main = some_main();
+
+	return main ? any_address(main->objects, main->size * sizeof(void *)) : NULL;
+}
+
+/* A barn that has a full sheaf, which would be unlinked next. */
+static struct slab_sheaf *some_full(void)
+{
+	struct node_barn *barn;
+	unsigned int i;
+
+	if (!get_wanted() || !alloc_many())
+		return NULL;
+	for (i = 0; i < MANY; i++)
+		kmem_cache_free(cache, objects[i]);
+	barn = cache->barns[numa_mem_id()];
+	return barn && barn->nr_full ?
+	       list_first_entry(&barn->sheaves_full, struct slab_sheaf, barn_list) : NULL;
+}
+
+/* Who unlinks it writes both ways. */
+static const char *sheaf_links(void)
+{
+	struct slab_sheaf *full = some_full();
+	unsigned int i;
+
+	if (!full)
+		return NULL;
+	full->barn_list.next = wanted;
+	full->barn_list.prev = wanted + SZ_1K;
+	allocate(cache);
+	for (i = 0; i < PAGE_SIZE / sizeof(long); i++)
+		if (((unsigned long *)wanted)[i])
+			return WRITTEN_TO;
+	return NOTHING;
+}
+
+/* Somebody else's cache, for objects that wait for a grace period. */
+static const char *sheaf_cache(void)
+{
+	struct slab_sheaf *rcu_free = NULL;
+	unsigned int i;
+
+	if (!alloc_many())
+		return NULL;
+	rcu_read_lock();
+	for (i = 0; i < 2; i++)
+		kfree_rcu((struct object *)objects[i], rcu);
+	rcu_free = this_cpu_read(cache->cpu_sheaves->rcu_free);
+	for (; rcu_free && i < MANY && this_cpu_read(cache->cpu_sheaves->rcu_free) == rcu_free; i++)
+		kfree_rcu((struct object *)objects[i], rcu);
+	if (rcu_free)
+		rcu_free->cache = other;
+	rcu_read_unlock();
+	if (!rcu_free)
+		return NO_SUCH_THING;
+	kvfree_rcu_barrier();
+	allocate(other);
+	for (i = 0; i < ARRAY_SIZE(got); i++)
+		if (got[i] && virt_to_slab(got[i])->slab_cache != other)
+			return HANDED_OUT;
+	return NOTHING;
 }
 
 /* What lies behind the sheaf would be taken for objects. */
@@ -434,6 +610,21 @@ static const char *sheaf_slot(void)
 	return NO_SUCH_THING;
 }
 
+static const char *sheaf_read(void)
+{
+	return NO_SUCH_THING;
+}
+
+static const char *sheaf_links(void)
+{
+	return NO_SUCH_THING;
+}
+
+static const char *sheaf_cache(void)
+{
+	return NO_SUCH_THING;
+}
+
 static const char *sheaf_size(void)
 {
 	return NO_SUCH_THING;
@@ -462,11 +653,19 @@ static const struct attack {
 	{ "free_foreign", free_foreign },
 	{ "free_inner", free_inner },
 	{ "write_after_free", write_after_free },
+	{ "overflow_64", overflow_64 },
 	{ "overflow_128", overflow_128 },
 	{ "overflow_256", overflow_256 },
 	{ "overflow_512", overflow_512 },
 	{ "overflow_1k", overflow_1k },
+	{ "overflow_2k", overflow_2k },
+	{ "overflow_4k", overflow_4k },
+	{ "read_after_free", read_after_free },
+	{ "read_uninitialized", read_uninitialized },
+	{ "sheaf_read", sheaf_read },
 	{ "sheaf_slot", sheaf_slot },
+	{ "sheaf_links", sheaf_links },
+	{ "sheaf_cache", sheaf_cache },
 	{ "sheaf_size", sheaf_size },
 	{ "sheaf_freed", sheaf_freed },
 };
