@@ -96,6 +96,7 @@
 #include <linux/kernel.h>
 #include <linux/mm.h>
 #include <linux/mmzone.h>
+#include <linux/prefetch.h>
 #include <trace/events/slab_sheaf.h>
 
 #include "internal.h"
@@ -106,6 +107,11 @@
  * can write to it.
  */
 const struct slab_sheaf slab_no_sheaf_storage;
+
+/* It is not counted further: who gives for long may begin to take. */
+#define SHEAF_GIVEN_MAX	64u
+/* So many objects are sent for at a time. */
+#define SHEAF_SEND_FOR	64u
 
 /**
  * sheaf_near_node - the node that memory for a node comes from
@@ -539,6 +545,42 @@ static bool full_main_is_sound(struct kmem_cache *s,
 	       (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) || pcs->main->size);
 }
 
+/*
+ * A CPU that gets more from barns than it gave them gets what other CPUs have freed: main
+ * is full of objects that lie in their caches, and whoever allocates one waits for it. They
+ * are sent for while the first are used; more of them would push each other out. What a
+ * CPU gave itself it has at hand.
+ */
+static __always_inline void send_for_objects(struct kmem_cache *s,
+					     struct slub_percpu_sheaves *pcs)
+{
+	struct slab_sheaf *main = pcs->main;
+	unsigned int i, end;
+
+	if (!IS_ENABLED(CONFIG_SMP))
+		return;
+	if (likely(pcs->given)) {
+		pcs->given--;
+		return;
+	}
+	end = main->size - min(main->size, SHEAF_SEND_FOR);
+	for (i = main->size; i > end; i--)
+		prefetchw(sheaf_object(s, main, i - 1));
+}
+
+/* Main was empty, and a barn has given a full one. Returns whether it can be used. */
+static bool main_from_barn(struct kmem_cache *s,
+			   struct slub_percpu_sheaves *pcs,
+			   struct slab_sheaf *full)
+{
+	stat(s, BARN_GET);
+	set_main(pcs, full);
+	if (!full_main_is_sound(s, pcs))
+		return false;
+	send_for_objects(s, pcs);
+	return true;
+}
+
 /* The cache has no sheaves any more: nor shall this CPU. */
 static struct slab_sheaf *retire_main(struct slub_percpu_sheaves *pcs)
 {
@@ -578,9 +620,7 @@ static noinline bool trade_empty_main(struct kmem_cache *s,
 			return false;
 		}
 	}
-	stat(s, BARN_GET);
-	set_main(pcs, full);
-	return full_main_is_sound(s, pcs);
+	return main_from_barn(s, pcs, full);
 }
 
 /*
@@ -607,9 +647,7 @@ static noinline bool full_main_from_barn(struct kmem_cache *s,
 		*rest = empty;
 	else if (empty != slab_no_sheaf)
 		give_spare(pcs, empty);
-	stat(s, BARN_GET);
-	set_main(pcs, full);
-	return full_main_is_sound(s, pcs);
+	return main_from_barn(s, pcs, full);
 }
 
 /* Make main one that has objects, by means of spare and the barn alone. */
@@ -670,6 +708,8 @@ static noinline bool trade_full_main(struct kmem_cache *s,
 			return false;
 	}
 	stat(s, BARN_PUT);
+	if (pcs->given < SHEAF_GIVEN_MAX)
+		pcs->given++;
 	/* Main is the barn's now, whatever comes of the other one. */
 	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) &&
 	    unlikely(!sheaf_is_sound(s, empty) || empty->size)) {

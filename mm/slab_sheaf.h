@@ -185,6 +185,8 @@ static inline void sheaf_add_refilled(struct kmem_cache *s,
  * @rcu_done: How many of those of any CPU were done with on this CPU.
  * @fill: How many objects the CPU should get when it has none left; 0 at first.
  * @missed_at: When it last had none left, nor room, in jiffies.
+ * @given: How many full sheaves the CPU gave to a barn and did not take back, as far as it
+ *	   matters.
  * @idle: For how many intervals the CPU has not used its sheaves, as far as one can
  *	  see from outside. Belongs, like @seen, to mm/slab_sheaf_trim.c.
  * @seen: What was seen there the last time.
@@ -199,6 +201,7 @@ struct slub_percpu_sheaves {
 	unsigned int rcu_done;
 	unsigned int fill;
 	unsigned int missed_at;
+	unsigned int given;
 	unsigned int idle;
 	unsigned int seen;
 };

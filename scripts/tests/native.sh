@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The stress of tools/testing/slab-native on the laid tree: on each machine, with the
-# sanitizers, and on mutants of the sheaf and barn tiers, which must fail. SEED=
+# sanitizers, and on mutants of the sheaf and barn tiers, which must fail; and whether what
+# is calculated about the lock of a barn is what the document says. SEED=
 # repeats the choices of a run. Builds what it needs in build/obj/native and
 # build/native; prints TAP.
 
@@ -43,6 +44,20 @@ finds() {
 	[ $rc -ne 0 ] && grep -qE "$FOUND" "$DIR/found"
 }
 
+# The tables of the document are those that barn-lock.py calculates.
+as_documented() {
+	local line
+
+	"$TREE/tools/testing/slab-native/barn-lock.py" "$@" >"$DIR/table" || return 1
+	[ -s "$DIR/table" ] || return 1
+	while IFS= read -r line; do
+		grep -qxF -- "$line" "$TREE/Documentation/mm/slab-barn-lock.rst" || {
+			echo "not in the document: $line"
+			return 1
+		}
+	done <"$DIR/table"
+}
+
 no_reports() { stress "$@" >"$DIR/found" 2>&1 && ! grep -E 'Sanitizer: ' "$DIR/found"; }
 
 # mutant NAME FILE AWK-PROGRAM: a copy of FILE with something wrong.
@@ -79,6 +94,8 @@ ok "stress: address sanitizer, seed $SEED" no_reports stress-address -m 2node
 ok "native: builds with the thread sanitizer" build stress-thread -s thread
 # signals and the thread sanitizer do not go together
 ok "stress: thread sanitizer, seed $SEED" no_reports stress-thread -m 2node -I
+ok "barn-lock.py: as documented" as_documented
+ok "barn-lock.py: as documented, by L3" as_documented --line 30 --cpus 8 16
 
 SECS=10
 breaks "an object is stored twice" twice slab_sheaf.c '

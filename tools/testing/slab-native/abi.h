@@ -94,5 +94,6 @@ void native_irq(void);
 int native_bench(const char *groups, const char *match, unsigned int rounds,
 		 unsigned int objects);
 int native_stress(const struct native_stress *stress);
+int native_barn(unsigned int rounds, unsigned int steps);
 
 #endif /* SLAB_NATIVE_ABI_H */
