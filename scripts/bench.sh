@@ -19,7 +19,11 @@
 #                  and a minute later, and with it mempools and queues, which can be named
 #                  alone: how many objects come from slabs where half the CPUs allocate from
 #                  mempools, or submit to queues of ublk, and the others free; fragmentation,
-#                  what slabs hold where most objects die, whichever, again and again
+#                  what slabs hold where most objects die, whichever, again and again, and
+#                  with it aging, which can be named alone: what they hold after a storm of
+#                  dentries and inodes, and after a night of mixed load;
+#                  latency, the longest stretch with interrupts off, and with preemption
+#                  off, of each path, with PREEMPT and with PREEMPT_RT
 #   PEER=VERSION   a third kernel
 #   FIXED=1        one more: the series' kernel with slab_sheaf.feedback=none, so that sizes
 #                  do not follow the load
@@ -39,7 +43,7 @@
 COUNTED=one_thread,bulk,fresh,kmalloc,kfree_rcu
 THREADS=pairs,all_cpus,remote
 OTHERS=syscalls,processes,ublk,queues
-SCENES=admin,hotplug,rcuscale,flood,hog,memory,mempools,fragmentation
+SCENES=admin,hotplug,rcuscale,flood,hog,memory,mempools,fragmentation,aging,latency
 SYSCALLS_TIMES=10000
 PROCESSES=4
 PROCESSES_TIMES=4000
@@ -113,6 +117,7 @@ chosen_groups() {
 			die "BENCH: the tree has no ${NEEDS[$g]}"
 	done
 	[[ ",$CHOSEN," != *,memory,* ]] || also mempools queues
+	[[ ",$CHOSEN," != *,fragmentation,* ]] || also aging
 }
 
 # of LIST: those of it that are chosen
@@ -145,6 +150,9 @@ jobs_of() {
 	[ -z "$(of memory)" ] || printf 'bench %s single memory\n' 4cpu-2g memoryless
 	[ -z "$(of mempools)" ] || printf 'bench %s single mempools\n' memoryless 2node
 	[ -z "$(of fragmentation)" ] || echo "bench 4cpu single fragmentation"
+	[ -z "$(of aging)" ] || echo "bench 4cpu-2g single aging"
+	[ -z "$(of latency)" ] || printf '%s icount latency\n' "bench-latency 1cpu" \
+		"bench-latency-rt 1cpu-rt"
 	[ -z "$(of queues)" ] || printf 'bench %s single queues\n' memoryless 2node
 }
 
@@ -237,6 +245,8 @@ guest_command() {
 	memory) echo "bash $HERE/memory.sh" ;;
 	mempools) echo "$suite $INNER_SCENES $MEMPOOLS_OBJECTS" ;;
 	fragmentation) echo "$suite $INNER_SCENES 1" ;;
+	aging) echo "bash $HERE/fragmentation.sh" ;;
+	latency) echo "bash $HERE/latency.sh $obj/$MODULE" ;;
 	queues) echo "bash $HERE/queues.sh $INSTALLED/slab $INNER_UBLK" ;;
 	*) echo "$suite $INNER ${OBJECTS[$mode]}" ;;
 	esac
@@ -248,6 +258,7 @@ machine() {
 	2cpu | 8cpu) GUEST=("CPUS=${1%cpu}") ;;
 	4cpu-2g) GUEST=(CPUS=4) ;;
 	4cpu-nohz) GUEST=(CPUS='' TOPOLOGY=4cpu APPEND="${APPEND:-} nohz_full=3 rcu_nocbs=3") ;;
+	1cpu-rt) GUEST=(CPUS='' TOPOLOGY=1cpu) ;;
 	*) GUEST=(CPUS='' TOPOLOGY="${1%-counted}") ;;
 	esac
 }
@@ -269,7 +280,7 @@ run() {
 	syscalls | processes) ;;
 	admin | rcuscale | flood | mempools | fragmentation) inner=$INNER_SCENES ;;
 	hotplug) inner=$INNER_HOTPLUG ;;
-	hog | memory) inner=1 ;;
+	hog | memory | aging | latency) inner=1 ;;
 	*) part=suite ;;
 	esac
 	raw=$NEW/raw/$round.$machine.$kernel.$part
@@ -407,7 +418,7 @@ for config in "${CONFIGS[@]}"; do
 done
 [ -z "$HARDENED" ] || build hardened bench-hardened
 [ -z "$(of ublk,queues)" ] || selftest
-[ -z "$(of memory)" ] || need_tool hackbench stress-ng
+[ -z "$(of memory,aging)" ] || need_tool hackbench stress-ng
 [ -z "$(of syscalls,processes)" ] || sys_bench
 [ -z "$(of admin,hotplug)" ] || slabinfo
 

@@ -44,6 +44,9 @@ configurations() {
 		bench common guest bench
 		bench-mt common guest bench bench-mt
 		bench-rt common guest bench bench-rt
+		bench-latency common guest bench-latency
+		bench-latency-rt common guest bench-latency bench-rt
+		bench-locks common guest bench bench-locks
 		bench-hardened common guest bench hardened
 		bench-kasan common guest bench bench-kasan
 		bench-kfence common guest bench bench-kfence

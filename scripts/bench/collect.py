@@ -27,10 +27,11 @@ SUBTEST = re.compile(r"# Subtest: (\S+)")
 HOW = re.compile(r"booting \S+: (.*), under (.*)$")
 IGNORED = re.compile(r"group \S+ is not chosen")
 # What is left behind by a round: kB of all slab caches, and of the cache that is measured
-# objects in sheaves, and partial slabs.
-MEMORY = ("slab_kb", "in_sheaves", "partial")
+# objects in sheaves, and partial slabs; where all caches are looked at, the most of both, too.
+MEMORY = ("slab_kb", "in_sheaves", "partial", "slab_peak_kb", "partial_peak")
 # These are not run by the suite, whose verdict is the last line.
-SCRIPTS = (["ublk"], ["syscalls"], ["processes"], ["hotplug"], ["rcuscale"], ["memory"], ["queues"])
+SCRIPTS = (["ublk"], ["syscalls"], ["processes"], ["hotplug"], ["rcuscale"], ["memory"], ["queues"],
+           ["aging"], ["real"])
 # Configuration symbols that may make one kernel faster than another.
 MATTERS = re.compile(
     r"^CONFIG_(SL[AU]B|PREEMPT|JUMP_LABEL|NUMA|NODES_|NR_CPUS|SMP|MEMCG|OBJCG|HZ|NO_HZ|RCU|TREE_RCU|TASKS_RCU|"
@@ -172,6 +173,8 @@ def kernel_figures(boots):
         out["unit"] = everything[0]["unit"]
     if "iops" in everything[0]:
         out["iops"] = 1e9 / figure
+    if "where" in everything[0]:
+        out["where"] = max(everything, key=value)["where"]
     for part in ("alloc_", "free_"):
         if all(part + "ns" in r for r in everything):
             out[part + "ns_per_object"] = summary(boots, part)[0]

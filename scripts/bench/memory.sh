@@ -14,8 +14,9 @@
 set -euo pipefail
 export LC_ALL=C
 
-SLAB=${SLAB_SYSFS:-/sys/kernel/slab}
-MEMINFO=${MEMINFO:-/proc/meminfo}
+# shellcheck source=look.sh
+. "$(dirname "$0")/look.sh"
+
 DROP_CACHES=${DROP_CACHES:-/proc/sys/vm/drop_caches}
 # Seconds; SCALE=0 for a test of this script.
 SCALE=${SCALE:-1}
@@ -45,57 +46,8 @@ pause() { read -r -t "$1" -u 8 || :; }
 # --- figures -------------------------------------------------------------
 
 # The names are those of the cases. In NOW, in kB, or slabs.
-declare -A NOW PEAK UNIT=([Slab]=kB [SUnreclaim]=kB ["free in sheaves"]=kB ["partial slabs"]=slabs)
+declare -A PEAK UNIT=([Slab]=kB [SUnreclaim]=kB ["free in sheaves"]=kB ["partial slabs"]=slabs)
 NAMES=(Slab SUnreclaim "free in sheaves" "partial slabs")
-
-# As a whole: by lines, the file would be made anew for each of them.
-look_at_meminfo() {
-	local line lines
-
-	mapfile -t lines <"$MEMINFO"
-	for line in "${lines[@]}"; do
-		[[ $line =~ ^(Slab|SUnreclaim):\ *([0-9]+)\ kB$ ]] || continue
-		NOW[${BASH_REMATCH[1]}]=${BASH_REMATCH[2]}
-	done
-}
-
-# number FILE: what it starts with, in VALUE; 0 where the cache has gone meanwhile.
-number() {
-	VALUE=0
-	{ read -r VALUE _ <"$1"; } 2>/dev/null || :
-	[[ $VALUE =~ ^[0-9]+$ ]] || VALUE=0
-}
-
-# "objects(slabs) C0=..." is what the file says.
-cpu_partial() {
-	local text=
-
-	VALUE=0
-	{ read -r text _ <"$1"; } 2>/dev/null || :
-	[[ ! $text =~ ^[0-9]+\(([0-9]+)\)$ ]] || VALUE=${BASH_REMATCH[1]}
-}
-
-# Merged caches have one directory, and symbolic links to it.
-look_at_caches() {
-	local cache objects bytes=0 slabs=0 sheaves=
-
-	for cache in "$SLAB"/*; do
-		[ ! -L "$cache" ] || continue
-		number "$cache/partial"
-		slabs=$((slabs + VALUE))
-		cpu_partial "$cache/slabs_cpu_partial"
-		slabs=$((slabs + VALUE))
-		[ -e "$cache/sheaf_objects" ] || continue
-		sheaves=1
-		number "$cache/sheaf_objects"
-		objects=$VALUE
-		[ "$objects" -ne 0 ] || continue
-		number "$cache/object_size"
-		bytes=$((bytes + objects * VALUE))
-	done
-	NOW["partial slabs"]=$slabs
-	[ -z "$sheaves" ] || NOW["free in sheaves"]=$((bytes / 1024))
-}
 
 look() {
 	look_at_meminfo

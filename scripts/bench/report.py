@@ -43,10 +43,22 @@ GROUPS = {
               "what is counted is the same as in mempools",
     "fragmentation": "of 60,000 objects nine in ten die, whichever, and come back in four in ten "
                      "places, four times; then nine in ten die again, and 20 seconds pass. What "
-                     "is counted is the objects that the slabs have room for, per 1000 alive",
+                     "is counted is the objects that the slabs have room for, per 1000 alive, and "
+                     "those that are free, be it in a slab or in a sheaf",
+    "aging": "storm: files are made, looked for and removed in a cgroup with little memory, some, "
+             "whichever, stay open, and what can be reclaimed is, four times; night: four hours of "
+             "hackbench, forks and mappings by stress-ng, file trees, a find and safe writes, and a "
+             "rest after each, among processes that stay; then one more, and drop_caches. What "
+             "slabs have room for, in bytes, per 1000 bytes of objects alive, and what is free, be "
+             "it in a slab or in a sheaf",
+    "latency": "the longest stretch of a path with interrupts off, or with preemption off, by the "
+               "hooks of the tracers irqsoff and preemptoff; control is what these take themselves. "
+               "A batch is 512 objects, slabs are 600",
+    "real": "real programs; where instructions are counted, all of them, those of the kernel's threads "
+            "and of interrupts included, but none of an idle CPU",
 }
 # Where waiting is part of what is measured, and counts in instructions, too.
-SCENES = ("admin", "hotplug", "rcuscale", "flood", "hog", "mempools", "fragmentation")
+SCENES = ("admin", "hotplug", "rcuscale", "flood", "hog", "mempools", "fragmentation", "latency")
 # Less than this counts as equal, even where the spread is zero.
 EQUAL = 0.0005
 NO_FIGURE = "-"
@@ -177,7 +189,9 @@ def times(cases, kernels, exact):
 
 def memory_table(cases, kernels):
     """What the rounds have left behind, where that was looked at."""
-    parts = (("slab_kb", "Slab [kB]"), ("in_sheaves", "in sheaves"), ("partial", "partial slabs"))
+    parts = (("slab_peak_kb", "Slab at the peak [kB]"), ("slab_kb", "Slab [kB]"),
+             ("in_sheaves", "in sheaves"), ("partial_peak", "partial slabs at the peak"),
+             ("partial", "partial slabs"))
     known = [c for c in cases if any(figure(c, k, "memory") for k in kernels)]
     shown = [(key, name, k) for key, name in parts for k in kernels
              if any(key in (figure(c, k, "memory") or {}) for c in known) and
@@ -185,6 +199,21 @@ def memory_table(cases, kernels):
     rows = [[c["case"]] + [show((figure(c, k, "memory") or {}).get(key)) for key, _, k in shown]
             for c in known]
     return table(["case"] + [f"{name}, {k}" for _, name, k in shown], rows) if rows else ""
+
+
+def longest(cases):
+    """What in ours is longer than whatever base has of the kind, which is before the colon."""
+    known = [c for c in cases if "where" in c["kernels"].get("base", {})]
+    kinds = dict.fromkeys(c["case"].split(":")[0] for c in known)
+    rows, out = [], []
+    for kind in kinds:
+        same = [c for c in known if c["case"].startswith(kind + ":")]
+        most = max(same, key=lambda c: figure(c, "base"))
+        over = [c for c in same if (figure(c, "ours") or 0) > figure(most, "base")]
+        out.append(f"With {kind}, base's longest is {show(figure(most, 'base'))} ({most['case']}: "
+                   f"{figure(most, 'base', 'where')}); ours is longer in {len(over)} of {len(same)} cases.")
+        rows += [[c["case"], show(figure(c, "ours")), figure(c, "ours", "where")] for c in over]
+    return out + (["", table(["case", "ours", "where"], rows)] if rows else [])
 
 
 def no_time(cases):
@@ -213,9 +242,10 @@ def verdicts(data):
             continue
         both = [c for c in data["cases"] if ratio(c, "ours", b) is not None]
         late = [c for c in both if behind(c, "ours", b)]
+        named = b == "base" or {c["group"] for c in both} == {"real"}
         out.append(f"Ours is behind {b} by more than the spread in {len(late)} of {len(both)} cases"
-                   + (":" if late and b == "base" else "."))
-        if b == "base":
+                   + (":" if late and named else "."))
+        if named:
             late.sort(key=lambda c: -ratio(c, "ours", b))
             out += [f"- {title(data, c['group'], c['machine'])}: {title_of(c)}, "
                     f"{show_ratio(ratio(c, 'ours', b))} (spread {show_spread(spread(c, 'ours', b))})"
@@ -234,9 +264,13 @@ def all_tables(data, charts=False):
             out += [f"{what[0].upper()}{what[1:]}. In {unit(data, machine, cases)}.", ""]
         exact = counts_instructions(data, machine)
         out.append(times(cases, kernels, exact))
+        longer = longest(cases)
+        if longer:
+            out += [""] + longer
         memory = memory_table(cases, kernels)
         if memory:
-            out += ["", "All slab caches after a round, and of the one that is measured the free "
+            out += ["", "All slab caches, at the peak of a case and after it:" if group == "real" else
+                    "All slab caches after a round, and of the one that is measured the free "
                     "objects in sheaves and the partial slabs of nodes:", "", memory]
         if not exact:
             counters = counter_table(cases, kernels)
@@ -258,21 +292,27 @@ def config_lines(data):
     return out
 
 
+def how_often(data):
+    if "how_often" in data:
+        return data["how_often"]
+    return (f"{data['guests']} guests of each kernel and machine, {data['rounds_per_guest']} rounds in a"
+            f" guest, {data['ublk_rounds_per_guest']} of ublk and queues,"
+            f" {data['scenes_rounds_per_guest']} of admin, rcuscale, flood, mempools and fragmentation,"
+            f" {data['hotplug_rounds_per_guest']} of hotplug, one of hog, memory and aging.")
+
+
 def results_md(data):
     host = data["host"]
     out = ["<!-- SPDX-License-Identifier: GPL-2.0 -->",
            "# Benchmarks of the slab allocator", "",
            f"`{data['command']}`, {data['date']}. Figures: results.json; counters:",
-           "[counters.md](counters.md). Made by scripts/bench.sh, not by hand.", ""]
+           f"[counters.md](counters.md). Made by {data.get('script', 'scripts/bench.sh')}, not by hand.", ""]
     out += [f"- {k}: {v['version']}, {v['what']}" for k, v in data["kernels"].items()]
     out += [f"- machine {m}: {how}" for m, how in data["machines"].items()]
     out += [f"- host: {host['cpu']}, {host['cpus']} CPUs, Linux {host['kernel']}, load {host['load']};"
             f" {data['qemu']}", "",
-            f"{data['guests']} guests of each kernel and machine, {data['rounds_per_guest']} rounds in a"
-            f" guest, {data['ublk_rounds_per_guest']} of ublk and queues,"
-            f" {data['scenes_rounds_per_guest']} of admin, rcuscale, flood, mempools and fragmentation,"
-            f" {data['hotplug_rounds_per_guest']} of hotplug, one of hog and memory."
-            " A figure is the median of the guests'",
+            how_often(data),
+            "A figure is the median of the guests'",
             "medians; its spread the distance of the highest and the lowest of these (where there was",
             "one guest, of the quartiles of its rounds). The table shows the largest spread of the kernels. A ratio below 1 means",
             "faster, or less; `!` marks where ours is behind base by more than the spread, `?` a difference that",

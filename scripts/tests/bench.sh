@@ -396,6 +396,79 @@ program hackbench 'echo no room >&2' 'exit 1'
 fails_with() { ! "${@:2}" 2>"$DIR/err" && grep -q "$1" "$DIR/err"; }
 ok "memory: a load that fails" fails_with 'hackbench failed: no room' loaded
 
+# --- fragmentation -------------------------------------------------------
+
+# Of 100 objects there is room for, 40 are alive when all is shrunk.
+A=$DIR/aging
+mkdir -p "$A/slab" "$A/proc/sys/vm" "$A/proc/sys/fs" "$A/cgroup/storm"
+echo "100 0 45 0 9 0" >"$A/proc/sys/fs/dentry-state"
+echo "50 0" >"$A/proc/sys/fs/inode-nr"
+touch "$A/cgroup/cgroup.subtree_control"
+for c in :0000192 ext4_inode_cache other; do
+	mkdir "$A/slab/$c"
+	while read -r file number; do
+		echo "$number" >"$A/slab/$c/$file"
+	done <<-END
+		slab_size 1024
+		total_objects 100
+		partial 4
+		objs_per_slab 10
+		objects_partial 15
+		shrink
+		objects 40
+	END
+done
+ln -s :0000192 "$A/slab/dentry"
+for tool in mkfs.ext4 mount umount; do
+	program $tool "echo $tool \$* >>$DIR/load"
+done
+program fallocate "echo fallocate \$2 >>$DIR/load" ": >\$3"
+# shellcheck disable=SC2016 # for the programs
+{
+	program dd 'for o; do case $o in of=*) : >"${o#of=}" ;; esac; done'
+	LISTENS='while read -r; do echo "heard $REPLY"; done'
+}
+program hackbench "echo hackbench \$* >>$DIR/load"
+program stress-ng "echo stress-ng \$1 \$2 >>$DIR/load"
+# Says something, and something more whenever it is spoken to.
+program python3 "echo \${2##*/} >>$DIR/load" 'echo there' "$LISTENS"
+age() {
+	printf 'MemAvailable: 90000 kB\nSlab:    1000 kB\nSUnreclaim:  900 kB\n' >"$DIR/meminfo"
+	echo 'max 3' >"$A/cgroup/storm/memory.events"
+	rm -f "$DIR/load"
+	PATH=$BIN:$PATH SCALE=0 SLAB_SYSFS=$A/slab MEMINFO=$DIR/meminfo PROC=$A/proc CGROUP=$A/cgroup \
+		"$SELF/scripts/bench/fragmentation.sh" "$@" >"$DIR/memory.out"
+}
+ok "fragmentation: both scenes" age
+ok "fragmentation: what slabs have room for, of what is alive" has "storm, inodes: held for 1000 alive" 2500
+ok "fragmentation: of merged caches" has "storm, dentries: held for 1000 alive" 2500
+ok "fragmentation: what is free, in all caches, once each" \
+	has "night, all caches: free in slabs" 180
+ok "fragmentation: and Slab" has "night, all dropped: Slab" 1000
+ok "fragmentation: is what is judged" collect check "$DIR/memory.out" aging 1
+shrunk() { [ "$(cat "$A/slab"/{other,dentry}/shrink)" = $'1\n1' ] && [ "$(cat "$A/proc/sys/vm/drop_caches")" = 3 ]; }
+ok "fragmentation: all is shrunk, and dropped" shrunk
+short() { [ "$(grep fallocate "$DIR/load" | sort | uniq -c | xargs)" = "2 fallocate $(((90000 - 16384) * 1024))" ]; }
+ok "fragmentation: memory is short twice" short
+hours() { [ "$(grep -c hackbench "$DIR/load")" -eq 5 ] && [ "$(grep -c 'stress-ng --seed 42' "$DIR/load")" -eq 5 ]; }
+ok "fragmentation: the night has five hours" hours
+ok "fragmentation: one scene" age storm
+only_storm() { ! grep -q hackbench "$DIR/load" && ! grep -q night "$DIR/memory.out"; }
+ok "fragmentation: is no other one" only_storm
+ok "fragmentation: an unknown scene" fails_with "no scene .flood'" age flood
+program hackbench 'echo no room >&2' 'exit 1'
+ok "fragmentation: a load that fails" fails_with 'hackbench failed: no room' age night
+program hackbench true
+# shellcheck disable=SC2016 # for the program
+program python3 'echo there' '[[ $2 != *residents.py ]]'
+ok "fragmentation: and processes that end" fails_with 'residents.py has failed' age night
+echo 0 >"$A/slab/:0000192/objects"
+program python3 'echo there' "$LISTENS"
+ok "fragmentation: nothing alive is no figure" fails_with 'no dentries' age storm
+rm "$A/slab/other/objects_partial"
+ok "fragmentation: nor is a cache without its files" fails_with 'there is no other/objects_partial' age storm
+rm "$BIN/dd" "$BIN/python3"
+
 # Two nodes of two CPUs; the first queue is CPUs 0 and 1's.
 Q=$DIR/queues
 mkdir -p "$Q/block/ublkb0/queue" "$Q/block/ublkb0/mq"/{0,1} "$Q/devices/system/cpu"/cpu{0,1}/node0 \
@@ -432,7 +505,10 @@ ok "queues: and so is one node" fails_with 'CPUs 0 and 3 are on one node' queues
 # shellcheck disable=SC2016 # for the stub
 stub guest.sh 'echo "${CPUS:-$TOPOLOGY} $*" | sed "s,/[^ ]*/,,g" >>'"$CALLS"'
 	echo "[ 0:00] booting bench: 1 CPU, under TCG (made up)"
-	case $* in *memory.sh*) cat '"$RAW"' ;; *) cat '"$DIR/suite"' ;; esac'
+	case $* in
+	*memory.sh*) cat '"$RAW"' ;;
+	*fragmentation.sh*) cat '"$DIR/aged"' ;;
+	*) cat '"$DIR/suite"' ;; esac'
 memory >"$RAW"
 { ktap_begin; results mempools pairs 1 2 3; ktap_end; } >"$DIR/suite"
 program hackbench true
@@ -444,8 +520,10 @@ ok "bench: and mempools" ran memoryless 'mempools 3 20000'
 ok "bench: and those of two nodes" ran 2node 'mempools 3 20000'
 results fragmentation size=64 1 2 3 >"$DIR/waves"
 { ktap_begin; cat "$DIR/waves"; ktap_end; } >"$DIR/suite"
-ok "bench: fragmentation" scenes fragmentation
+sed 's/"group":"memory"/"group":"aging"/' "$RAW" >"$DIR/aged"
+PATH=$BIN:$PATH ok "bench: fragmentation" scenes fragmentation
 ok "bench: has 4 CPUs, one after another" ran 4cpu 'fragmentation 3 1$'
+ok "bench: and with it aging, with 2 GB" ran 4 fragmentation.sh
 no_queues() { ! grep -q queues.sh "$CALLS"; }
 ok "bench: but no queues" no_queues
 BENCH=queues refused "bench: queues without a server" 'the tree has no tools/testing/selftests/slab/ublk_null.c' bench
