@@ -11,7 +11,7 @@ CONFIG ?= guest
 export SHEAVES_T0 := $(shell date +%s)
 export KERNEL_SRC CPUS TOPOLOGY APPEND FORCE JOBS AM_TO
 export ROUNDS BENCH PEER FIXED OURS RESULTS STRESS_SECS KEEP
-export SUITES STEPS SHARE_CCACHE MUTANTS
+export SUITES STEPS SHARE_CCACHE MUTANTS CASES MACHINES PERIOD LOCKS
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -63,6 +63,12 @@ bench: benchdeps tree ## measure against plain 6.12; PEER=7.2 against mainline t
 bench-native: benchdeps tree ## the same in real time: the allocators' objects in user space (PEER=, HARDENED=, ROUNDS=, BENCH=, COUNT=)
 	@$(S)/bench-native.sh
 
+bench-real: realdeps tree ## real programs, instructions on one CPU, time on 4 and 32 (PEER=, ROUNDS=, CASES=, MACHINES=)
+	@$(S)/bench-real.sh
+
+profile: realdeps tree ## where the time of CASE= of bench-real goes, in base and ours, and what locks are waited for (TOPOLOGY=, LOCKS=1)
+	@$(S)/profile.sh
+
 attacks: attackdeps tree ## what a heap bug gets, of plain 6.12 and of the series, in build/attacks.md (PEER=, VIEW=debug)
 	@$(S)/attacks.sh
 
@@ -74,6 +80,9 @@ bisect: tree ## build, boot and KUnit-test every commit of the series, or those 
 
 lint: checkdeps tree ## checkpatch, W=1, sparse, shellcheck
 	@$(S)/lint.sh
+
+docs: tree ## the series' documents as pages, what sphinx warns of anew, and whether all files are described
+	@$(S)/docs.sh
 
 series: tree ## the series as mails with a cover letter, in build/series (AM_TO=DIR tries them there)
 	@$(S)/series.sh
@@ -93,6 +102,9 @@ demodeps: args
 benchdeps: args
 	@$(S)/deps.sh bench
 
+realdeps: args
+	@$(S)/deps.sh real
+
 attackdeps: args
 	@$(S)/deps.sh $(if $(filter debug,$(VIEW)),debug,bench)
 
@@ -102,5 +114,5 @@ freshdeps: args
 clean: ## remove what was built; downloads stay
 	@$(S)/clean.sh
 
-.PHONY: help args tree keep kernel run shell boot check selftest mutants demo-tune bench bench-native attacks fresh bisect lint \
-	series refresh deps checkdeps benchdeps attackdeps demodeps freshdeps clean
+.PHONY: help args tree keep kernel run shell boot check selftest mutants demo-tune bench bench-native bench-real profile attacks fresh bisect lint \
+	docs series refresh deps checkdeps benchdeps realdeps attackdeps demodeps freshdeps clean

@@ -13,7 +13,7 @@
 
 export ARGS_ONLY=1
 # What the Makefile hands on, and what is for a script alone, or for tools.
-KNOWN=" APPEND BENCH CASE COMMITS CONFIG COUNT CPUS FIXED FORCE HARDENED JOBS KEEP KERNEL_SRC AM_TO OURS PEER RESULTS ROUNDS
+KNOWN=" APPEND BENCH CASE CASES COMMITS CONFIG COUNT CPUS FIXED FORCE HARDENED JOBS KEEP KERNEL_SRC LOCKS MACHINES AM_TO OURS PEER PERIOD RESULTS ROUNDS
 	MUTANTS SHARE_CCACHE STEPS STRESS_SECS SUITES TOPOLOGY VIEW
 	CC MIRROR NEED_GB SECS SEED SELFTESTS TARBALL CCACHE_BASEDIR CCACHE_DIR CCACHE_MAXSIZE "
 
@@ -34,12 +34,17 @@ elif asks shell; then
 else
 	"$SCRIPTS/guest.sh" "${CONFIG:-guest}"
 fi
-# these two take other groups, and more or fewer rounds
+# these take other groups, and more or fewer rounds, or want a case
 if asks bench-native; then
 	"$SCRIPTS/bench-native.sh"
+elif asks profile; then
+	"$SCRIPTS/profile.sh"
+elif asks bench-real; then
+	"$SCRIPTS/bench-real.sh"
 else
 	"$SCRIPTS/bench.sh"
 fi
+ROUNDS='' "$SCRIPTS/bench-real.sh"
 # shellcheck disable=SC2086 # a list of words
 "$SCRIPTS/bisect.sh" ${COMMITS:-}
 "$SCRIPTS/series.sh"

@@ -191,6 +191,7 @@ tap args-tests args.sh
 tap tree-tests tree.sh
 tap series-tests series.sh
 tap bench-tests bench.sh
+tap bench-real-tests real.sh
 tap mutants-tests mutlist.sh
 check "mutants fit the tree" python3 -B "$SCRIPTS/tests/mutants.py" lay \
 	"$SCRIPTS/tests/kunit.mutants" "$TREE" "$DIR/mutants" || :

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# deps.sh [check|bench|debug|demo|fresh]: install the Debian packages that the build and the
-# guest need, with `check', `bench', `debug' or `demo' also those of the tests, the
-# benchmarks, these with KMSAN, or the demonstration, and virtme-ng into build/venv; with
-# `fresh' only what makes chroots.
+# deps.sh [check|bench|real|debug|demo|fresh]: install the Debian packages that the build and
+# the guest need, with `check', `bench', `real', `debug' or `demo' also those of the tests,
+# the benchmarks, those of real programs, the first with KMSAN, or the demonstration, and
+# virtme-ng into build/venv; with `fresh' only what makes chroots.
 # Needs root or sudo when something is missing; prints a line per thing installed,
 # nothing when all is there.
 
@@ -24,10 +24,11 @@ case ${1:-} in
 '') ;;
 check) PACKAGES+=$CHECK_PACKAGES ;;
 bench) PACKAGES+=$BENCH_PACKAGES ;;
+real) PACKAGES+="$BENCH_PACKAGES iperf3 libtraceevent-dev pkg-config redis-tools sqlite3" ;;
 debug) PACKAGES+="$BENCH_PACKAGES clang" ;;
 demo) PACKAGES+="$GUEST_PACKAGES gnuplot-nox" ;;
 fresh) PACKAGES="debian-archive-keyring debootstrap git util-linux" VNG='' ;;
-*) die "usage: deps.sh [check|bench|debug|demo|fresh]" ;;
+*) die "usage: deps.sh [check|bench|real|debug|demo|fresh]" ;;
 esac
 
 missing() {

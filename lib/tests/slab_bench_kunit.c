@@ -35,6 +35,9 @@
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
+#include <linux/interrupt.h>
+#include <linux/kallsyms.h>
+#include <linux/kernel.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/memcontrol.h>
@@ -48,9 +51,12 @@
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
+#include <linux/sort.h>
+#include <linux/stacktrace.h>
 #include <linux/string.h>
 #include <linux/tick.h>
 #include <linux/topology.h>
+#include <linux/tracepoint.h>
 #include <linux/vmalloc.h>
 #include <linux/vmstat.h>
 
@@ -73,6 +79,10 @@ MODULE_PARM_DESC(objects, "About how many objects a round allocates (default: 10
 static unsigned int flood_objects = 2000000;
 module_param(flood_objects, uint, 0444);
 MODULE_PARM_DESC(flood_objects, "How many objects a flood frees (default: 2000000)");
+
+static bool by_tracer;
+module_param(by_tracer, bool, 0444);
+MODULE_PARM_DESC(by_tracer, "Turn tracing on where the group latency would look, and do not look");
 
 #define CACHE_NAME	"slab_bench"
 #define LIMIT_NAME	CACHE_NAME "_limit"
@@ -1649,10 +1659,14 @@ static void waves_flow(struct bench *b, void **p, struct rnd_state *rnd, unsigne
 			p[i] = kmem_cache_alloc(b->cache, GFP_KERNEL);
 }
 
-/* Of a thousand objects' worth of slabs per thousand objects all are in use. */
-static void report_waves(struct bench *b, void **p, const char *what, unsigned int round)
+/*
+ * What slabs have room for, per 1000 objects that are alive; and how many objects are
+ * free in those slabs, be it on a freelist, in a cpu slab, or in a sheaf.
+ */
+static void report_waves(struct bench *b, void **p, const char *when, unsigned int round)
 {
 	u64 slots = read_number(b, "slabs") * read_number(b, "objs_per_slab");
+	char what[80];
 	unsigned int i;
 
 	b->nr = 0;
@@ -1660,7 +1674,10 @@ static void report_waves(struct bench *b, void **p, const char *what, unsigned i
 		b->nr += !!p[i];
 	KUNIT_ASSERT_GT(b->test, b->nr, 0);
 	KUNIT_ASSERT_GE(b->test, slots, b->nr);
+	snprintf(what, sizeof(what), ", %s", when);
 	report_value(b, what, round, div64_u64(slots * 1000, b->nr), "per 1000");
+	snprintf(what, sizeof(what), ", free in slabs %s", when);
+	report_value(b, what, round, slots - b->nr, "objects");
 }
 
 static void waves_run(struct bench *b, void *arg)
@@ -1674,13 +1691,17 @@ static void waves_run(struct bench *b, void *arg)
 	for (wave = 0; wave < WAVES; wave++) {
 		waves_ebb(b, p, &rnd);
 		if (wave == WAVES - 1)
-			report_waves(b, p, ", after the last have died", round);
+			report_waves(b, p, "after the last have died", round);
 		waves_flow(b, p, &rnd, 4);
 	}
-	report_waves(b, p, ", after the last have come", round);
+	report_waves(b, p, "after the last have come", round);
 	waves_ebb(b, p, &rnd);
 	schedule_timeout_uninterruptible(WAVES_REST * HZ);
-	report_waves(b, p, ", a while after most have died", round);
+	report_waves(b, p, "a while after most have died", round);
+	kmem_cache_shrink(b->cache);
+	report_waves(b, p, "after a shrink", round);
+	/* Then nobody has an object that is free, and every kernel counts the same. */
+	KUNIT_EXPECT_EQ(b->test, read_number(b, "objects"), b->nr);
 	for (wave = 0; wave < WAVES_OBJECTS; wave++)
 		if (p[wave])
 			kmem_cache_free(b->cache, p[wave]);
@@ -1697,6 +1718,765 @@ static void waves(struct kunit *test)
 		run_as_if_untested(b, waves_run, &round);
 }
 
+/*
+ * Latency: the longest stretch with interrupts off, and the longest one with preemption
+ * off, of each path. The hooks of the tracers irqsoff and preemptoff say where one begins
+ * and ends, whose own figures are in microseconds, and of whatever the CPU does. Here it is
+ * in nanoseconds, and counts if an object is being allocated or freed where it ends, as
+ * the stack tells, and if no interrupt came. A switch to another task is the scheduler's.
+ * What the page allocator, workqueues, RCU or the random number generator do on behalf of
+ * the allocator does not count, unless it is the allocator that has turned interrupts or
+ * preemption off meanwhile: the longest of these is a case of its own. A softirq cannot be
+ * preempted, so that in which RCU calls somebody back does count as a whole.
+ * The hooks take instructions as well, in all kernels as many: "control" is what is left if
+ * nothing is between them.
+ */
+
+#ifdef CONFIG_PREEMPTIRQ_TRACEPOINTS
+
+#define LATENCY_SLABS	600
+#define LATENCY_MORE	40
+#define LATENCY_BATCH	512
+#define LATENCY_TIMES	3
+#define LATENCY_DEPTH	24
+#define LATENCY_SHOWN	5
+
+struct latency;
+
+struct latency_case {
+	const char *name;
+	void (*prepare)(struct latency *l);
+	void (*run)(struct latency *l);
+	unsigned int size;
+	bool scattered;		/* each object of another slab than the one before */
+	bool anyone;		/* what others do on this CPU counts, too */
+	bool everything;	/* not only what the allocator does */
+};
+
+struct latency {
+	const struct latency_case *c;
+	struct bench *bench;
+	struct kmem_cache *cache;
+	unsigned int order;	/* of a slab */
+	unsigned int nr;
+	void **p;		/* in the order of their addresses */
+	void **q;		/* in that in which they are freed, or were allocated */
+	unsigned int nr_q;
+	unsigned int *first;	/* of the objects of each slab, in p */
+	unsigned int slabs;
+};
+
+/* A stretch, and what is known of the longest one. The probes have no other argument. */
+static struct latency_stretch {
+	struct task_struct *task;
+	int cpu;
+	bool watched;
+	bool anyone;
+	bool everything;
+	bool judging;
+	bool open;
+	bool interrupted;
+	bool rcu;
+	u64 start;
+	unsigned long from[2];
+	u64 longest;
+	char where[300];
+	/* The longest ones that are not the allocator's, of all cases. */
+	struct {
+		u64 longest;
+		char where[300];
+	} others[2];
+	unsigned int kind;
+	char symbol[KSYM_SYMBOL_LEN];
+	unsigned long stack[LATENCY_DEPTH];
+} stretch;
+
+static const char *latency_symbol(unsigned long address)
+{
+	snprintf(stretch.symbol, sizeof(stretch.symbol), "%ps", (void *)address);
+	return stretch.symbol;
+}
+
+static bool begins_with_any(const char *symbol, const char * const *words)
+{
+	for (; *words; words++)
+		if (str_has_prefix(symbol, *words))
+			return true;
+	return false;
+}
+
+static bool of_allocator(const char *symbol)
+{
+	static const char * const words[] = {
+		"slab", "slub", "sheaf", "sheav", "barn", "kmem_cache", "kmalloc",
+		"kfree", "kvfree",
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(words); i++)
+		if (strstr(symbol, words[i]))
+			return true;
+	return false;
+}
+
+static bool of_scheduler(const char *symbol)
+{
+	static const char * const words[] = {
+		"__schedule", "preempt_schedule", "schedule_tail", "schedule_idle",
+		"schedule_rtlock", NULL
+	};
+
+	return !strcmp(symbol, "schedule") || begins_with_any(symbol, words);
+}
+
+/* What these turn off they turn on again. */
+static bool of_others(const char *symbol)
+{
+	static const char * const words[] = {
+		"free_pcppages", "free_unref_", "free_frozen_", "__free_frozen_", "free_one_page",
+		"__free_page", "___free_page", "get_page_from_freelist", "rmqueue", "__rmqueue",
+		"alloc_page", "__alloc_page", "get_random_", "__get_random_", "_get_random_",
+		"crng_", "queue_", "__queue_", "try_to_grab_pending", "__flush_work",
+		"__cancel_work",
+		"call_rcu", "__call_rcu", "rcu_", "__rcu_", "call_srcu", "srcu_", "__srcu_",
+		"wake_up", "__wake_up", "try_to_wake_up", "complete", "__wait", "wait_for_",
+		"add_timer", "mod_timer", "__mod_timer", "timer_", "__timer_", "irq_work_",
+		"mod_node_", "mod_lruvec_", "__mod_", "mutex_", "__mutex_", NULL
+	};
+
+	return begins_with_any(symbol, words);
+}
+
+static bool of_hooks(const char *symbol)
+{
+	static const char * const words[] = {
+		"trace_", "__trace", "tracer_", "preempt_count_", "preempt_latency_",
+		"stack_trace_", "_raw_", "__raw_", NULL
+	};
+
+	return begins_with_any(symbol, words);
+}
+
+/* Who has started the stretch, and who has ended it and was called by whom. */
+static void latency_describe(char *where, size_t size, unsigned int depth)
+{
+	unsigned int i, shown = 0;
+	const char *symbol;
+	size_t len;
+
+	symbol = latency_symbol(stretch.from[0]);
+	if (of_hooks(symbol))
+		symbol = latency_symbol(stretch.from[1]);
+	len = scnprintf(where, size, "%s ..", symbol);
+	for (i = 0; i < depth && shown < LATENCY_SHOWN; i++) {
+		symbol = latency_symbol(stretch.stack[i]);
+		if (within_module(stretch.stack[i], THIS_MODULE) || of_hooks(symbol))
+			continue;
+		if (str_has_prefix(symbol, "kunit_") || str_has_prefix(symbol, "process_one_work"))
+			break;
+		len += scnprintf(where + len, size - len, "%s%s", shown ? " < " : " ", symbol);
+		shown++;
+	}
+}
+
+/* Whether the stretch that has just ended counts, by the stack. */
+static void latency_judge(u64 ns, unsigned int depth)
+{
+	bool counts = stretch.everything, others = false, innermost = true;
+	const char *symbol;
+	unsigned int i;
+
+	for (i = 0; i < depth; i++) {
+		if (within_module(stretch.stack[i], THIS_MODULE))
+			continue;
+		symbol = latency_symbol(stretch.stack[i]);
+		/* What is below has been interrupted. */
+		if (str_has_prefix(symbol, "asm_"))
+			break;
+		if (of_scheduler(symbol))
+			return;
+		if (of_hooks(symbol))
+			continue;
+		if (innermost)
+			others = of_others(symbol) && !of_allocator(symbol);
+		innermost = false;
+		counts |= of_allocator(symbol);
+	}
+	if (stretch.anyone && stretch.rcu) {
+		counts = true;
+		others = false;
+	}
+	if (!counts)
+		return;
+	if (!others) {
+		stretch.longest = ns;
+		latency_describe(stretch.where, sizeof(stretch.where), depth);
+	} else if (ns > stretch.others[stretch.kind].longest) {
+		stretch.others[stretch.kind].longest = ns;
+		latency_describe(stretch.others[stretch.kind].where,
+				 sizeof(stretch.others[stretch.kind].where), depth);
+	}
+}
+
+static void latency_begins(void *data, unsigned long ip, unsigned long parent)
+{
+	if (!READ_ONCE(stretch.watched) || stretch.judging ||
+	    raw_smp_processor_id() != stretch.cpu)
+		return;
+	if (!stretch.anyone && (current != stretch.task || !in_task()))
+		return;
+	stretch.open = true;
+	stretch.interrupted = false;
+	stretch.rcu = false;
+	stretch.from[0] = ip;
+	stretch.from[1] = parent;
+	stretch.start = ktime_get_mono_fast_ns();
+}
+
+static void latency_ends(void *data, unsigned long ip, unsigned long parent)
+{
+	u64 now = ktime_get_mono_fast_ns();
+	unsigned int depth;
+
+	if (!READ_ONCE(stretch.open) || stretch.judging ||
+	    raw_smp_processor_id() != stretch.cpu)
+		return;
+	stretch.open = false;
+	if (!stretch.watched || stretch.interrupted || now - stretch.start <= stretch.longest)
+		return;
+	stretch.judging = true;
+	barrier();
+	depth = stack_trace_save(stretch.stack, LATENCY_DEPTH, 0);
+	latency_judge(now - stretch.start, depth);
+	barrier();
+	stretch.judging = false;
+}
+
+static void latency_vector(void *data, int vector)
+{
+	stretch.interrupted = true;
+}
+
+static void latency_handler(void *data, int irq, struct irqaction *action)
+{
+	stretch.interrupted = true;
+}
+
+static void latency_softirq(void *data, unsigned int vec)
+{
+	if (vec == RCU_SOFTIRQ)
+		stretch.rcu = true;
+}
+
+struct latency_hook {
+	const char *name;
+	void *probe;
+	bool irqs;		/* where interrupts are looked at, */
+	bool preemption;	/* and where preemption is */
+	bool needed;
+	struct tracepoint *tp;
+	bool used;
+};
+
+static struct latency_hook latency_hooks[] = {
+	{ "irq_disable", latency_begins, true, false, true },
+	{ "irq_enable", latency_ends, true, false, true },
+	{ "preempt_disable", latency_begins, false, true, true },
+	{ "preempt_enable", latency_ends, false, true, true },
+	{ "irq_handler_entry", latency_handler, true, true, true },
+	{ "local_timer_entry", latency_vector, true, true, true },
+	{ "irq_work_entry", latency_vector, true, true },
+	{ "reschedule_entry", latency_vector, true, true },
+	{ "call_function_entry", latency_vector, true, true },
+	{ "call_function_single_entry", latency_vector, true, true },
+	{ "softirq_entry", latency_softirq, true, true, true },
+};
+
+static void latency_find(struct tracepoint *tp, void *arg)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(latency_hooks); i++)
+		if (!strcmp(tp->name, latency_hooks[i].name))
+			latency_hooks[i].tp = tp;
+}
+
+static void latency_unhook(void *arg)
+{
+	struct latency_hook *h;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(latency_hooks); i++) {
+		h = &latency_hooks[i];
+		if (h->used)
+			tracepoint_probe_unregister(h->tp, h->probe, NULL);
+		h->used = false;
+	}
+	tracepoint_synchronize_unregister();
+}
+
+static void latency_hook_up(struct kunit *test, bool preemption)
+{
+	struct latency_hook *h;
+	unsigned int i;
+
+	for_each_kernel_tracepoint(latency_find, NULL);
+	for (i = 0; i < ARRAY_SIZE(latency_hooks); i++) {
+		h = &latency_hooks[i];
+		if (!(preemption ? h->preemption : h->irqs))
+			continue;
+		if (h->needed)
+			KUNIT_ASSERT_NOT_NULL_MSG(test, h->tp, "no hook %s", h->name);
+		if (!h->tp)
+			continue;
+		KUNIT_ASSERT_EQ(test, 0, tracepoint_probe_register(h->tp, h->probe, NULL));
+		h->used = true;
+	}
+}
+
+/* States that the caches can be in */
+
+static int by_address(const void *a, const void *b)
+{
+	unsigned long x = *(unsigned long *)a, y = *(unsigned long *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * As many slabs, and all objects of each. Some of those that are allocated lie in slabs of
+ * which others are free in some array: they go back.
+ */
+static void latency_fill(struct latency *l)
+{
+	unsigned int per_slab = l->nr / LATENCY_SLABS;
+	unsigned int shift = PAGE_SHIFT + l->order;
+	unsigned int i, n, same, all = l->nr + LATENCY_MORE * per_slab;
+
+	for (i = 0; i < all; i++) {
+		l->p[i] = kmem_cache_alloc(l->cache, GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(l->bench->test, l->p[i]);
+	}
+	sort(l->p, all, sizeof(*l->p), by_address, NULL);
+	l->slabs = 0;
+	for (i = 0; i < all; i += same) {
+		for (same = 1; i + same < all; same++)
+			if (((unsigned long)l->p[i] ^ (unsigned long)l->p[i + same]) >> shift)
+				break;
+		n = l->slabs * per_slab;
+		if (same == per_slab && l->slabs < LATENCY_SLABS) {
+			memmove(l->p + n, l->p + i, same * sizeof(*l->p));
+			l->first[l->slabs++] = n;
+			continue;
+		}
+		for (n = i; n < i + same; n++)
+			kmem_cache_free(l->cache, l->p[n]);
+	}
+	l->first[l->slabs] = l->nr;
+	KUNIT_ASSERT_EQ(l->bench->test, l->slabs, LATENCY_SLABS);
+}
+
+static void latency_free(struct latency *l, unsigned int i)
+{
+	if (l->p[i])
+		kmem_cache_free(l->cache, l->p[i]);
+	l->p[i] = NULL;
+}
+
+/* All objects go from p to q. */
+static void latency_line_up(struct latency *l)
+{
+	unsigned int i, slab, per_slab = l->nr / LATENCY_SLABS;
+
+	l->nr_q = 0;
+	if (!l->c->scattered) {
+		memcpy(l->q, l->p, l->nr * sizeof(*l->p));
+		l->nr_q = l->nr;
+	}
+	for (i = 0; l->nr_q < l->nr && i < per_slab; i++)
+		for (slab = 0; slab < l->slabs; slab++)
+			l->q[l->nr_q++] = l->p[l->first[slab] + i];
+	memset(l->p, 0, l->nr * sizeof(*l->p));
+}
+
+static void no_object(struct latency *l)
+{
+}
+
+static void one_free_in_sheaves(struct latency *l)
+{
+	unsigned int slab;
+
+	latency_fill(l);
+	for (slab = 0; slab < l->slabs; slab++)
+		latency_free(l, l->first[slab]);
+}
+
+static void one_free(struct latency *l)
+{
+	one_free_in_sheaves(l);
+	kmem_cache_shrink(l->cache);
+}
+
+static void one_used(struct latency *l)
+{
+	unsigned int slab, i;
+
+	latency_fill(l);
+	for (slab = 0; slab < l->slabs; slab++)
+		for (i = l->first[slab] + 1; i < l->first[slab + 1]; i++)
+			latency_free(l, i);
+	kmem_cache_shrink(l->cache);
+}
+
+static void all_used(struct latency *l)
+{
+	latency_fill(l);
+	kmem_cache_shrink(l->cache);
+	latency_line_up(l);
+}
+
+static void all_freed(struct latency *l)
+{
+	unsigned int i;
+
+	latency_fill(l);
+	for (i = 0; i < l->nr; i++)
+		latency_free(l, i);
+}
+
+static void batch_used(struct latency *l)
+{
+	all_freed(l);
+	for (l->nr_q = 0; l->nr_q < LATENCY_BATCH; l->nr_q++)
+		l->q[l->nr_q] = kmem_cache_alloc(l->cache, GFP_KERNEL);
+}
+
+static void one_object(struct latency *l)
+{
+	l->q[0] = kmem_cache_alloc(l->cache, GFP_KERNEL);
+	l->nr_q = 1;
+}
+
+static void no_object_any_more(struct latency *l)
+{
+	one_object(l);
+	kmem_cache_free(l->cache, l->q[0]);
+	l->nr_q = 0;
+}
+
+static void all_given_to_rcu(struct latency *l)
+{
+	all_used(l);
+	while (l->nr_q) {
+		struct rcu_object *o = l->q[--l->nr_q];
+
+		kfree_rcu(o, rcu);
+	}
+}
+
+/* What is looked at */
+
+static void off_and_on(struct latency *l)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	local_irq_restore(flags);
+	preempt_disable();
+	preempt_enable();
+}
+
+static void latency_nothing(struct rcu_head *head)
+{
+}
+
+static void call_rcu_of_nothing(struct latency *l)
+{
+	static struct rcu_head head;
+
+	call_rcu(&head, latency_nothing);
+	drain_rcu();
+}
+
+static void alloc_one(struct latency *l)
+{
+	l->q[0] = kmem_cache_alloc(l->cache, GFP_KERNEL);
+	l->nr_q = 1;
+}
+
+static void alloc_batch(struct latency *l)
+{
+	for (l->nr_q = 0; l->nr_q < LATENCY_BATCH; l->nr_q++)
+		l->q[l->nr_q] = kmem_cache_alloc(l->cache, GFP_KERNEL);
+}
+
+static void alloc_bulk(struct latency *l)
+{
+	if (kmem_cache_alloc_bulk(l->cache, GFP_KERNEL, LATENCY_BATCH, l->q))
+		l->nr_q = LATENCY_BATCH;
+}
+
+static void free_all(struct latency *l)
+{
+	unsigned int i;
+
+	for (i = 0; i < l->nr_q; i++)
+		kmem_cache_free(l->cache, l->q[i]);
+	l->nr_q = 0;
+}
+
+static void free_bulk(struct latency *l)
+{
+	while (l->nr_q) {
+		unsigned int nr = min(l->nr_q, LATENCY_BATCH);
+
+		l->nr_q -= nr;
+		kmem_cache_free_bulk(l->cache, nr, l->q + l->nr_q);
+	}
+}
+
+static void give_to_rcu(struct latency *l)
+{
+	while (l->nr_q) {
+		struct rcu_object *o = l->q[--l->nr_q];
+
+		kfree_rcu(o, rcu);
+	}
+}
+
+static void wait_for_rcu(struct latency *l)
+{
+	drain_rcu();
+}
+
+static void shrink(struct latency *l)
+{
+	kmem_cache_shrink(l->cache);
+}
+
+#define LATENCY(_size, _name, _prepare, _run, ...) {			\
+	.name = "size=" #_size " " _name,				\
+	.size = _size,							\
+	.prepare = _prepare,						\
+	.run = _run,							\
+	__VA_ARGS__							\
+}
+
+static const struct latency_case latency_cases[] = {
+	LATENCY(256, "control", no_object, off_and_on, .everything = true),
+	LATENCY(256, "control, call_rcu()", no_object, call_rcu_of_nothing, .anyone = true),
+	LATENCY(256, "alloc, hit", no_object_any_more, alloc_one),
+	LATENCY(256, "free, hit", one_object, free_all),
+	LATENCY(256, "alloc, as many as were freed", all_freed, alloc_batch),
+	LATENCY(256, "free, as many as were allocated", batch_used, free_all),
+	LATENCY(64, "alloc, one free object in each slab", one_free, alloc_batch),
+	LATENCY(256, "alloc, one free object in each slab", one_free, alloc_batch),
+	LATENCY(4096, "alloc, one free object in each slab", one_free, alloc_batch),
+	LATENCY(64, "alloc, one used object in each slab", one_used, alloc_batch),
+	LATENCY(256, "alloc, one used object in each slab", one_used, alloc_batch),
+	LATENCY(4096, "alloc, one used object in each slab", one_used, alloc_batch),
+	LATENCY(64, "alloc, new slabs", no_object, alloc_batch),
+	LATENCY(256, "alloc, new slabs", no_object, alloc_batch),
+	LATENCY(4096, "alloc, new slabs", no_object, alloc_batch),
+	LATENCY(64, "free, one slab after another", all_used, free_all),
+	LATENCY(256, "free, one slab after another", all_used, free_all),
+	LATENCY(4096, "free, one slab after another", all_used, free_all),
+	LATENCY(64, "free, each of another slab", all_used, free_all, .scattered = true),
+	LATENCY(256, "free, each of another slab", all_used, free_all, .scattered = true),
+	LATENCY(4096, "free, each of another slab", all_used, free_all, .scattered = true),
+	LATENCY(64, "bulk alloc, one free object in each slab", one_free, alloc_bulk),
+	LATENCY(256, "bulk alloc, one free object in each slab", one_free, alloc_bulk),
+	LATENCY(4096, "bulk alloc, one free object in each slab", one_free, alloc_bulk),
+	LATENCY(64, "bulk alloc, one used object in each slab", one_used, alloc_bulk),
+	LATENCY(256, "bulk alloc, one used object in each slab", one_used, alloc_bulk),
+	LATENCY(4096, "bulk alloc, one used object in each slab", one_used, alloc_bulk),
+	LATENCY(64, "bulk alloc, new slabs", no_object, alloc_bulk),
+	LATENCY(256, "bulk alloc, new slabs", no_object, alloc_bulk),
+	LATENCY(4096, "bulk alloc, new slabs", no_object, alloc_bulk),
+	LATENCY(256, "bulk alloc, as many as were freed", all_freed, alloc_bulk),
+	LATENCY(256, "bulk free, as many as were allocated", batch_used, free_bulk),
+	LATENCY(64, "bulk free, one slab after another", all_used, free_bulk),
+	LATENCY(256, "bulk free, one slab after another", all_used, free_bulk),
+	LATENCY(4096, "bulk free, one slab after another", all_used, free_bulk),
+	LATENCY(64, "bulk free, each of another slab", all_used, free_bulk, .scattered = true),
+	LATENCY(256, "bulk free, each of another slab", all_used, free_bulk, .scattered = true),
+	LATENCY(4096, "bulk free, each of another slab", all_used, free_bulk, .scattered = true),
+	LATENCY(256, "kfree_rcu(), one slab after another", all_used, give_to_rcu),
+	LATENCY(256, "kfree_rcu(), each of another slab", all_used, give_to_rcu, .scattered = true),
+	LATENCY(256, "after kfree_rcu(), one slab after another", all_given_to_rcu,
+		wait_for_rcu, .anyone = true),
+	LATENCY(256, "after kfree_rcu(), each of another slab", all_given_to_rcu, wait_for_rcu,
+		.anyone = true, .scattered = true),
+	LATENCY(64, "shrink, one free object in each slab", one_free_in_sheaves, shrink,
+		.anyone = true),
+	LATENCY(256, "shrink, one free object in each slab", one_free_in_sheaves, shrink,
+		.anyone = true),
+	LATENCY(4096, "shrink, one free object in each slab", one_free_in_sheaves, shrink,
+		.anyone = true),
+	LATENCY(64, "shrink, nothing to do", one_free, shrink, .anyone = true),
+	LATENCY(256, "shrink, nothing to do", one_free, shrink, .anyone = true),
+	LATENCY(4096, "shrink, nothing to do", one_free, shrink, .anyone = true),
+	LATENCY(64, "shrink, all objects free", all_freed, shrink, .anyone = true),
+	LATENCY(256, "shrink, all objects free", all_freed, shrink, .anyone = true),
+	LATENCY(4096, "shrink, all objects free", all_freed, shrink, .anyone = true),
+	{ .name = "what others do on these paths" },
+};
+
+KUNIT_ARRAY_PARAM_DESC(latency, latency_cases, name);
+
+static void latency_watch(bool on)
+{
+	if (!by_tracer)
+		WRITE_ONCE(stretch.watched, on);
+	else if (on)
+		tracing_on();
+	else
+		tracing_off();
+}
+
+/* It is a while to the next tick then. */
+static void wait_for_tick(void)
+{
+	unsigned long now = jiffies;
+
+	while (READ_ONCE(jiffies) == now)
+		cpu_relax();
+}
+
+/* An idle CPU can never be preempted, as far as the hooks know. */
+static int busy_fn(void *arg)
+{
+	while (!kthread_should_stop())
+		cpu_relax();
+	return 0;
+}
+
+static struct task_struct *latency_start_busy(struct latency *l)
+{
+	struct task_struct *task;
+
+	if (!l->c->anyone)
+		return NULL;
+	task = kthread_create(busy_fn, NULL, "slab_bench_busy");
+	KUNIT_ASSERT_FALSE(l->bench->test, IS_ERR(task));
+	sched_set_normal(task, MAX_NICE);
+	wake_up_process(task);
+	return task;
+}
+
+static void latency_once(struct bench *b, void *arg)
+{
+	struct latency *l = arg;
+	struct task_struct *busy;
+	unsigned int i;
+
+	l->nr_q = 0;
+	l->c->prepare(l);
+	busy = latency_start_busy(l);
+	sched_set_fifo(current);
+	stretch.open = false;
+	wait_for_tick();
+	latency_watch(true);
+	l->c->run(l);
+	latency_watch(false);
+	sched_set_normal(current, 0);
+	if (busy)
+		kthread_stop(busy);
+
+	free_all(l);
+	for (i = 0; i < l->nr; i++)
+		latency_free(l, i);
+	drain_rcu();
+	kmem_cache_shrink(l->cache);
+}
+
+static const char * const latency_kinds[] = { "irqs off", "preemption off" };
+
+static void latency_report(unsigned int kind, const char *name, unsigned int round, u64 value,
+			   const char *where)
+{
+	pr_info("slab_bench: {\"group\":\"latency\",\"case\":\"%s: %s\",\"round\":%u,\"objects\":1,\"value\":%llu,\"unit\":\"instructions\",\"where\":\"%s\",\"counters\":{}}\n",
+		latency_kinds[kind], name, round, value, where);
+}
+
+static void latency_round(struct latency *l, unsigned int round)
+{
+	struct bench *b = l->bench;
+	unsigned int i;
+
+	stretch.longest = 0;
+	stretch.where[0] = '\0';
+	for (i = 0; i < LATENCY_TIMES; i++)
+		run_as_if_untested(b, latency_once, l);
+	if (by_tracer)
+		return;
+	if (l->c->everything)
+		KUNIT_ASSERT_GT(b->test, stretch.longest, 0);
+	latency_report(stretch.kind, l->c->name, round, stretch.longest, stretch.where);
+}
+
+static void latency(struct kunit *test)
+{
+	const struct latency_case *c = test->param_value;
+	struct bench *b = bench_start(test, "latency", c->name);
+	struct latency *l = get_memory(test, sizeof(*l));
+	unsigned int round, kind;
+
+	if (num_online_cpus() > 1)
+		kunit_skip(test, "only one CPU does all that there is to do");
+	if (!c->run) {
+		for (kind = 0; kind < ARRAY_SIZE(latency_kinds); kind++)
+			for (round = 0; round < rounds; round++)
+				latency_report(kind, c->name, round,
+					       stretch.others[kind].longest,
+					       stretch.others[kind].where);
+		return;
+	}
+	bench_cache(b, c->size, 0);
+	check_cache(b);
+	l->c = c;
+	l->bench = b;
+	l->cache = b->cache;
+	l->order = read_number(b, "order");
+	l->nr = LATENCY_SLABS * read_number(b, "objs_per_slab");
+	KUNIT_ASSERT_GE(test, l->nr, LATENCY_SLABS);
+	l->p = get_memory(test, l->nr / LATENCY_SLABS * (LATENCY_SLABS + LATENCY_MORE) *
+			  sizeof(*l->p));
+	l->q = get_memory(test, l->nr * sizeof(*l->q));
+	l->first = get_memory(test, (l->nr + 1) * sizeof(*l->first));
+
+	stretch.task = current;
+	stretch.cpu = raw_smp_processor_id();
+	stretch.anyone = c->anyone;
+	stretch.everything = c->everything;
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, latency_unhook, NULL));
+	for (kind = 0; kind < ARRAY_SIZE(latency_kinds); kind++) {
+		stretch.kind = kind;
+		if (!by_tracer)
+			latency_hook_up(test, kind);
+		for (round = 0; round < rounds; round++)
+			latency_round(l, round);
+		latency_unhook(NULL);
+	}
+}
+
+#else
+
+static const struct latency_case {
+	const char *name;
+} latency_cases[] = { { "none" } };
+
+KUNIT_ARRAY_PARAM_DESC(latency, latency_cases, name);
+
+static void latency(struct kunit *test)
+{
+	bench_start(test, "latency", NULL);
+	kunit_skip(test, "this kernel has no hooks where interrupts are turned off");
+}
+
+#endif
+
 static struct kunit_case slab_bench_cases[] = {
 	KUNIT_CASE_PARAM(one_thread, one_thread_gen_params),
 	KUNIT_CASE_PARAM(bulk, bulk_gen_params),
@@ -1711,6 +2491,7 @@ static struct kunit_case slab_bench_cases[] = {
 	KUNIT_CASE_PARAM(flood, flood_gen_params),
 	KUNIT_CASE(hog),
 	KUNIT_CASE_PARAM(waves, waves_gen_params),
+	KUNIT_CASE_PARAM(latency, latency_gen_params),
 	{}
 };
 

@@ -63,6 +63,9 @@ all_wrong() {
 	wrong "a machine for the selftests" 'no topology .3node. for selftests' selftest TOPOLOGY="2node 3node"
 	wrong "a release" 'SUITES: no .sid., choose among bookworm trixie' fresh SUITES="sid trixie"
 	wrong "a command for the releases" 'STEPS: no .bench., choose among run check' fresh STEPS=bench
+	wrong "a real program" 'CASES: no .nope., choose among true' bench-real CASES=nope
+	wrong "a machine for real programs" 'MACHINES: no .3cpu., choose among' run MACHINES=3cpu
+	wrong "nothing to profile" 'CASE= is not given' profile
 	wrong "mutants" 'MUTANTS=some is not numbers and ranges' mutants MUTANTS=some
 	wrong "a name that nobody knows" 'there is no argument TOPOLGY=' run TOPOLGY=2node
 	wrong "a shell without a terminal" 'a shell needs a terminal' shell
@@ -73,6 +76,8 @@ all_right() {
 	takes "CPUs, and those of the kernel's limit" boot CPUS=64
 	takes "the benchmarks'" bench BENCH=bulk,kmalloc ROUNDS=99 PEER=7.2 RESULTS="$DIR/results"
 	takes "those of bench-native" bench-native BENCH=pairs ROUNDS=999
+	takes "those of bench-real" bench-real CASES=redis,sqlite3 MACHINES=1cpu ROUNDS=2
+	takes "those of profile" profile CASE=redis TOPOLOGY=4cpu LOCKS=1
 	takes "those of attacks" attacks VIEW=debug PEER=7.2
 	takes "machines for the selftests" selftest TOPOLOGY="4cpu isolated" STRESS_SECS=5
 	takes "a tree" kernel KERNEL_SRC="$DIR/src" JOBS=3

@@ -528,6 +528,29 @@ no_queues() { ! grep -q queues.sh "$CALLS"; }
 ok "bench: but no queues" no_queues
 BENCH=queues refused "bench: queues without a server" 'the tree has no tools/testing/selftests/slab/ublk_null.c' bench
 
+# latency [CASE VALUE WHERE]...: what a guest says of these
+latency() {
+	ktap_begin
+	printf 'slab_bench: {"group":"latency","case":"%s","round":0,"objects":1,"value":%d,"unit":"instructions","where":"%s","counters":{}}\n' "$@"
+	ktap_end
+}
+latency "irqs off: x" 90 "a .. b" "irqs off: y" 20 "c .. d" "preemption off: x" 50 "e .. f" >"$DIR/theirs"
+latency "irqs off: x" 80 "a .. b" "irqs off: y" 100 "g .. h" "preemption off: x" 50 "e .. f" >"$DIR/mine"
+# shellcheck disable=SC2016 # for the stub
+stub guest.sh 'echo "${CPUS:-$TOPOLOGY} $*" | sed "s,/[^ ]*/,,g" >>'"$CALLS"'
+	echo "[ 0:00] booting bench: 1 CPU, under TCG (made up)"
+	case $* in *-ours*) cat '"$DIR/mine"' ;; *) cat '"$DIR/theirs"' ;; esac'
+ok "bench: latency" scenes latency
+on_one_cpu() { [ "$(grep -c "^1cpu .* -a icount $1 bash .*latency.sh" "$CALLS")" -eq 2 ]; }
+ok "bench: on one CPU" on_one_cpu bench-latency
+ok "bench: and with PREEMPT_RT" on_one_cpu bench-latency-rt
+cp "$DIR/results/results.md" "$DIR/kept"
+ok "report: base's longest, and how many of ours are longer" \
+	shown "With irqs off, base's longest is 90.0 (irqs off: x: a .. b); ours is longer in 1 of 2 cases."
+ok "report: those with preemption off are for themselves" \
+	shown "With preemption off, base's longest is 50.0 (preemption off: x: e .. f); ours is longer in 0 of 1 cases."
+ok "report: which, and where" shown '| irqs off: y | 100.0 | g .. h |'
+
 # --- in real time --------------------------------------------------------
 
 # A program that takes NS for each object, a little more in each round, in launch N of it

@@ -1,0 +1,253 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Measure real programs under the series and its base, and with PEER=7.2 under mainline's
+# sheaves in Debian's linux-source-7.2: perf bench, hackbench, stress-ng, what will-it-scale
+# does, iperf3, trees of files, fio, sqlite3 and redis, see scripts/bench/real/real.sh.
+# The kernels are those of make bench, configuration `bench'. On one CPU all instructions
+# are counted, the kernel's threads and interrupts included, idle excluded; on four and on
+# 32 it is time, and the kernels take turns. With it, Slab and partial slabs at the
+# peak of each case and after it.
+#
+#   ROUNDS=N       guests of each kernel and machine (3), two at most where instructions
+#                  are counted
+#   PEER=VERSION   a third kernel
+#   CASES=A,B      only these cases
+#   MACHINES=A,B   only these machines, of 1cpu, 4cpu, memoryless
+#   OURS=COMMIT    of build/linux, instead of the whole series
+#   KEEP=1         take kernels and programs as they are
+#   RESULTS=DIR    where to write: bench/real, with CASES=, MACHINES= or KERNEL_SRC=
+#                  build/bench/real/results
+#
+# Needs the laid tree (make tree) and what kernels and guests need. Prints the tables;
+# writes results.json, results.md, counters.md and charts, all of them when all is
+# measured or none; what the guests printed until then stays in build/bench/real/unfinished.
+# Fails when a program does, never for being slow.
+
+. "$(dirname "$0")/lib.sh"
+
+HERE=$SCRIPTS/bench
+REAL=$HERE/real/real.sh
+DIR=$OUT/bench/real
+CONFIG=bench
+ALL_MACHINES=1cpu,4cpu,memoryless
+ROUNDS=${ROUNDS:-3}
+# Rounds in a guest: where time is measured, guests differ by more than rounds.
+declare -A INNER=([busy]=2 [time]=3)
+PEER=${PEER:-}
+OURS=${OURS:-refs/sheaves/laid}
+CASES=${CASES:-} MACHINES=${MACHINES:-} KEEP=${KEEP:-}
+# So many guests are booted for a figure, if QEMU crashes.
+TRIES=3
+GUEST_PID='' NEW=''
+
+stop() {
+	[ -z "$GUEST_PID" ] || kill "$GUEST_PID" 2>/dev/null || :
+	[ -n "$NEW" ] || return 0
+	# what guests have printed took its time
+	rm -rf "$DIR/unfinished"
+	[ ! -d "$NEW/raw" ] || mv "$NEW/raw" "$DIR/unfinished"
+	rm -rf "$NEW"
+}
+trap stop EXIT
+trap 'exit 130' INT TERM
+
+step() {
+	STEP=$((STEP + 1))
+	say "step $STEP/$STEPS $*"
+}
+
+# --- what to measure -----------------------------------------------------
+
+# check_names WHAT LIST KNOWN: each of the list is known
+check_names() {
+	local name
+
+	for name in ${2//,/ }; do
+		[[ " $3 " == *" $name "* ]] || die "$1: no \`$name', choose among $3"
+	done
+}
+
+mode_of() { [ "$1" = 1cpu ] && echo busy || echo time; }
+
+# What to tell guest.sh: with a thread for each CPU the kernels would have to be others.
+accel_of() { [ "$1" = 1cpu ] && echo icount || echo single; }
+
+# What tells how long a CPU is idle, where that has to be known.
+idle_of() { [ "$1" != 1cpu ] || echo "$2/idle-$CONFIG/idle.ko"; }
+
+# Where instructions are counted, a second guest says whether they are the same.
+rounds_of() { [ "$1" = 1cpu ] && [ "$ROUNDS" -gt 2 ] && echo 2 || echo "$ROUNDS"; }
+
+# --- kernels and programs ------------------------------------------------
+
+version() {
+	sed -nE 's/^(VERSION|PATCHLEVEL|SUBLEVEL) *= *([0-9]+)$/\2/p' "$OUT/bench/$1/linux/Makefile" | paste -sd.
+}
+
+what() {
+	case $1 in
+	base) echo "what the series is for, $(tgit rev-parse --short base)" ;;
+	ours) echo "with the series, $(tgit log -1 --abbrev=12 --format='%h ("%s")' "$OURS")" ;;
+	peer) echo "mainline's sheaves, $(basename "$(cat "$OUT/bench/peer/package")" _all.deb)" ;;
+	esac
+}
+
+build() {
+	local kernel=$1 args=()
+
+	[ "$kernel" != peer ] || args=(-u)
+	step "building $CONFIG for $kernel, ${VERSION[$kernel]}"
+	"$SCRIPTS/kernel.sh" -d "$OUT/bench/$kernel" "${args[@]}" "$CONFIG"
+	"$HERE/real/idle.sh" "$OUT/bench/$kernel" "$CONFIG"
+}
+
+# The same programs for all kernels.
+root() {
+	step "building the programs"
+	"$HERE/real/root.sh" "$DIR" "$OUT/bench/ours/linux" "$OUT/bench/ours/obj/$CONFIG"
+}
+
+# --- guests --------------------------------------------------------------
+
+# run ROUND KERNEL MACHINE [TRY]
+run() {
+	local round=$1 kernel=$2 machine=$3 try=${4:-1} name=real-$1-$3-$2 rc=0 t0=$SECONDS next=30
+	local mode raw first=() said command
+
+	mode=$(mode_of "$machine")
+	command="IDLE=$(idle_of "$machine" "$OUT/bench/$kernel") bash $REAL $mode"
+	command+=" ${INNER[$mode]} $DIR ${CASES//,/ }"
+	raw=$NEW/raw/$round.$machine.$kernel.real
+	[ "$mode" = busy ] || first=("$HERE/urgent.sh")
+	[ "$try" -gt 1 ] || step "round $((round + 1))/$(rounds_of "$machine"): $kernel on $machine"
+	env CPUS='' TOPOLOGY="$machine" "${first[@]}" "$SCRIPTS/guest.sh" -n "$name" -t 3600 \
+		-d "$OUT/bench/$kernel" -a "$(accel_of "$machine")" "$CONFIG" \
+		"$command" >"$raw" </dev/null &
+	GUEST_PID=$!
+	while kill -0 $GUEST_PID 2>/dev/null; do
+		sleep 0.5
+		[ $((SECONDS - t0)) -ge $next ] || continue
+		next=$((next + 30))
+		say "step $STEP/$STEPS still running, $(grep -c ' operations, ' "$raw" || :) of $NR_CASES cases"
+	done
+	wait $GUEST_PID || rc=$?
+	GUEST_PID=
+	if [ $rc -eq 3 ] && [ "$try" -lt $TRIES ]; then
+		warn "that was QEMU, not the guest: once more"
+		run "$round" "$kernel" "$machine" $((try + 1))
+		return
+	fi
+	if [ $rc -ne 0 ]; then
+		# what is wrong has been said
+		{ grep -E '^(real.sh|meter): ' "$raw" || :; } | tail -n 1 | sed 's/^/  | /' >&2
+		mv "$raw" "$DIR/failed"
+		say "no figures of $kernel on $machine, its output is in $(rel "$DIR/failed")"
+		exit 1
+	fi
+	if ! said=$(python3 -B "$HERE/collect.py" check "$raw" real "${INNER[$mode]}" 2>&1); then
+		mv "$raw" "$DIR/failed"
+		die "$kernel on $machine: ${said#error: }, see $(rel "$DIR/failed")"
+	fi
+	[ "${said%% *}" -eq "$NR_CASES" ] || die "$kernel on $machine: $said instead of $NR_CASES"
+	say "step $STEP/$STEPS $said"
+}
+
+# --- results -------------------------------------------------------------
+
+meta() { printf '%s\t%s\n' "$1" "$2" >>"$NEW/meta"; }
+
+load() { cut -d' ' -f1 /proc/loadavg; }
+
+metadata() {
+	local k
+
+	meta date "$(date -u +%F)"
+	meta command "make bench-real${PEER:+ PEER=$PEER} ROUNDS=$ROUNDS${MACHINES:+ \
+MACHINES=$MACHINES}${CASES:+ CASES=$CASES}${KERNEL_SRC:+ KERNEL_SRC=...}"
+	meta script scripts/bench-real.sh
+	meta how_often "$(rounds_of 4cpu) guests of each kernel and machine, $(rounds_of 1cpu) of \
+1cpu, ${INNER[time]} rounds in a guest, ${INNER[busy]} of 1cpu, after one that does not count."
+	meta qemu "$(qemu-system-x86_64 --version | head -n 1)"
+	meta host.cpu "$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)"
+	meta host.cpus "$(nproc)"
+	meta host.kernel "$(uname -r)"
+	meta host.load "$LOAD before, $(load) after"
+	for k in "${KERNELS[@]}"; do
+		meta "kernels.$k.version" "${VERSION[$k]}"
+		meta "kernels.$k.what" "$(what "$k")"
+	done
+}
+
+install_results() {
+	local f
+
+	mkdir -p "$RESULTS"
+	trap '' INT TERM
+	rm -rf "$RESULTS"/chart-*.svg "$RESULTS/configs" "$DIR/raw"
+	for f in "$NEW"/results.* "$NEW"/counters.md "$NEW"/chart-*.svg "$NEW/configs"; do
+		[ ! -e "$f" ] || mv "$f" "$RESULTS/"
+	done
+	mv "$NEW/raw" "$DIR/"
+}
+
+# -------------------------------------------------------------------------
+
+[[ "$ROUNDS" =~ ^[1-9][0-9]?$ ]] || die "ROUNDS=$ROUNDS is not a number from 1 to 99"
+[ -z "$PEER" ] || check_peer "$PEER"
+[ ! -e "$TREE/.git" ] || is_commit "$OURS" || die "OURS=$OURS is no commit of $(rel "$TREE")"
+[[ "$KEEP" =~ ^1?$ ]] || die "KEEP=$KEEP is not 1"
+[ -z "${RESULTS:-}" ] || [ ! -e "$RESULTS" ] || [ -d "$RESULTS" ] || die "RESULTS=$RESULTS is not a directory"
+KNOWN=$("$REAL" --list | paste -sd' ')
+CASES=$(tr -s ' \t,' , <<<"$CASES") MACHINES=$(tr -s ' \t,' , <<<"$MACHINES")
+check_names CASES "$CASES" "$KNOWN"
+check_names MACHINES "$MACHINES" "${ALL_MACHINES//,/ }"
+args_end_here
+[ -e "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
+need_tool python3 qemu-system-x86_64
+if [ -z "${RESULTS:-}" ]; then
+	RESULTS=$ROOT/bench/real
+	[ -z "$CASES$MACHINES$KERNEL_SRC" ] || RESULTS=$DIR/results
+fi
+KERNELS=(base ours)
+[ -z "$PEER" ] || KERNELS+=(peer)
+declare -A VERSION
+IFS=, read -r -a JOBLIST <<<"${MACHINES:-$ALL_MACHINES}"
+NR_CASES=$(wc -w <<<"${CASES//,/ }")
+[ "$NR_CASES" -gt 0 ] || NR_CASES=$(wc -w <<<"$KNOWN")
+
+lock bench
+for kernel in "${KERNELS[@]}"; do
+	[ -n "$KEEP" ] || lay_kernel "$kernel"
+	VERSION[$kernel]=$(version "$kernel")
+done
+mkdir -p "$DIR"
+rm -rf "$DIR"/new.??????
+NEW=$(mktemp -d "$DIR/new.XXXXXX")
+mkdir "$NEW/raw" "$NEW/configs"
+LOAD=$(load)
+STEP=0 STEPS=0
+[ -n "$KEEP" ] || STEPS=$((${#KERNELS[@]} + 1))
+for machine in "${JOBLIST[@]}"; do
+	STEPS=$((STEPS + $(rounds_of "$machine") * ${#KERNELS[@]}))
+done
+for kernel in "${KERNELS[@]}"; do
+	[ -n "$KEEP" ] || build "$kernel"
+	grep '^CONFIG_' "$OUT/bench/$kernel/obj/$CONFIG/.config" >"$NEW/configs/$CONFIG.$kernel"
+done
+[ -n "$KEEP" ] || root
+for machine in "${JOBLIST[@]}"; do
+	for ((round = 0; round < $(rounds_of "$machine"); round++)); do
+		for kernel in "${KERNELS[@]}"; do
+			run "$round" "$kernel" "$machine"
+		done
+	done
+done
+
+metadata
+python3 -B "$HERE/collect.py" write "$NEW" || die "the results cannot be collected"
+python3 -B "$HERE/report.py" "$NEW" >"$NEW/tables" || die "the report cannot be written"
+tables=$(cat "$NEW/tables")
+install_results
+printf '%s\n' "$tables"
+say "wrote $(rel "$RESULTS")/results.json, results.md and charts; logs are $(rel "$LOGS")/real-*.log"
