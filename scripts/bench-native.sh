@@ -62,17 +62,13 @@ KERNELS=(base ours)
 exec 3>&1
 [ ${#ARGS[@]} -eq 0 ] || exec 3>&2
 
-version() {
-	sed -nE 's/^(VERSION|PATCHLEVEL|SUBLEVEL) *= *([0-9]+)$/\2/p' "$OUT/bench/$1/linux/Makefile" | paste -sd.
-}
-
 build() {
 	local kernel=$1 dir config=native args=()
 
 	dir=$OUT/bench/$(built_as "$kernel")
 	[ "$kernel" != peer ] || args=(-u)
 	[ "$kernel" != hardened ] || config=native-hardened
-	say "building $kernel, $(version "$(built_as "$kernel")")" >&3
+	say "building $kernel, $(measured_version "$(built_as "$kernel")")" >&3
 	"$SCRIPTS/kernel.sh" -d "$dir" "${args[@]}" -p $config >/dev/null
 	"$SCRIPTS/native.sh" "$dir/linux" "$dir/obj/$config" "$DIR/$kernel"
 }
@@ -84,7 +80,7 @@ for kernel in "${KERNELS[@]}"; do
 		[ "$kernel" = hardened ] || lay_kernel "$kernel" >&3
 		build "$kernel"
 	fi
-	ARGS+=("$kernel=$(version "$(built_as "$kernel")")=$DIR/$kernel")
+	ARGS+=("$kernel=$(measured_version "$(built_as "$kernel")")=$DIR/$kernel")
 done
 if [ -n "$COUNT" ]; then
 	say "counting, ${#KERNELS[@]} programs" >&3

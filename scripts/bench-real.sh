@@ -25,6 +25,7 @@
 # Fails when a program does, never for being slow.
 
 . "$(dirname "$0")/lib.sh"
+. "$SCRIPTS/bench/results.sh"
 
 HERE=$SCRIPTS/bench
 REAL=$HERE/real/real.sh
@@ -80,10 +81,6 @@ idle_of() { [ "$1" != 1cpu ] || echo "$2/idle-$CONFIG/idle.ko"; }
 rounds_of() { [ "$1" = 1cpu ] && [ "$ROUNDS" -gt 2 ] && echo 2 || echo "$ROUNDS"; }
 
 # --- kernels and programs ------------------------------------------------
-
-version() {
-	sed -nE 's/^(VERSION|PATCHLEVEL|SUBLEVEL) *= *([0-9]+)$/\2/p' "$OUT/bench/$1/linux/Makefile" | paste -sd.
-}
 
 what() {
 	case $1 in
@@ -155,28 +152,14 @@ run() {
 
 # --- results -------------------------------------------------------------
 
-meta() { printf '%s\t%s\n' "$1" "$2" >>"$NEW/meta"; }
-
-load() { cut -d' ' -f1 /proc/loadavg; }
-
 metadata() {
-	local k
-
 	meta date "$(date -u +%F)"
 	meta command "make bench-real${PEER:+ PEER=$PEER} ROUNDS=$ROUNDS${MACHINES:+ \
 MACHINES=$MACHINES}${CASES:+ CASES=$CASES}${KERNEL_SRC:+ KERNEL_SRC=...}"
 	meta script scripts/bench-real.sh
 	meta how_often "$(rounds_of 4cpu) guests of each kernel and machine, $(rounds_of 1cpu) of \
 1cpu, ${INNER[time]} rounds in a guest, ${INNER[busy]} of 1cpu, after one that does not count."
-	meta qemu "$(qemu-system-x86_64 --version | head -n 1)"
-	meta host.cpu "$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)"
-	meta host.cpus "$(nproc)"
-	meta host.kernel "$(uname -r)"
-	meta host.load "$LOAD before, $(load) after"
-	for k in "${KERNELS[@]}"; do
-		meta "kernels.$k.version" "${VERSION[$k]}"
-		meta "kernels.$k.what" "$(what "$k")"
-	done
+	meta_machine
 }
 
 install_results() {
@@ -219,7 +202,7 @@ NR_CASES=$(wc -w <<<"${CASES//,/ }")
 lock bench
 for kernel in "${KERNELS[@]}"; do
 	[ -n "$KEEP" ] || lay_kernel "$kernel"
-	VERSION[$kernel]=$(version "$kernel")
+	VERSION[$kernel]=$(measured_version "$kernel")
 done
 mkdir -p "$DIR"
 rm -rf "$DIR"/new.??????
@@ -245,9 +228,5 @@ for machine in "${JOBLIST[@]}"; do
 done
 
 metadata
-python3 -B "$HERE/collect.py" write "$NEW" || die "the results cannot be collected"
-python3 -B "$HERE/report.py" "$NEW" >"$NEW/tables" || die "the report cannot be written"
-tables=$(cat "$NEW/tables")
-install_results
-printf '%s\n' "$tables"
+show_results
 say "wrote $(rel "$RESULTS")/results.json, results.md and charts; logs are $(rel "$LOGS")/real-*.log"

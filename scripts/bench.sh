@@ -39,6 +39,7 @@
 # does would be measured too.
 
 . "$(dirname "$0")/lib.sh"
+. "$SCRIPTS/bench/results.sh"
 
 COUNTED=one_thread,bulk,fresh,kmalloc,kfree_rcu
 THREADS=pairs,all_cpus,remote
@@ -177,13 +178,9 @@ build() {
 	grep '^CONFIG_' "$dir/obj/$config/.config" >"$NEW/configs/$config.$kernel"
 }
 
-version() {
-	sed -nE 's/^(VERSION|PATCHLEVEL|SUBLEVEL) *= *([0-9]+)$/\2/p' "$OUT/bench/$1/linux/Makefile" | paste -sd.
-}
-
 lay() {
 	lay_kernel "$1"
-	VERSION[$1]=$(version "$1")
+	VERSION[$1]=$(measured_version "$1")
 }
 
 what() {
@@ -321,8 +318,6 @@ run() {
 # --- results -------------------------------------------------------------
 
 metadata() {
-	local k
-
 	meta date "$(date -u +%F)"
 	meta command "make bench${PEER:+ PEER=$PEER}${FIXED:+ FIXED=1}${HARDENED:+ HARDENED=1} ROUNDS=$ROUNDS${BENCH:+ BENCH=$CHOSEN}${KERNEL_SRC:+ KERNEL_SRC=...}"
 	meta guests "$ROUNDS"
@@ -330,20 +325,8 @@ metadata() {
 	meta ublk_rounds_per_guest $INNER_UBLK
 	meta scenes_rounds_per_guest $INNER_SCENES
 	meta hotplug_rounds_per_guest $INNER_HOTPLUG
-	meta qemu "$(qemu-system-x86_64 --version | head -n 1)"
-	meta host.cpu "$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)"
-	meta host.cpus "$(nproc)"
-	meta host.kernel "$(uname -r)"
-	meta host.load "$LOAD before, $(load) after"
-	for k in "${KERNELS[@]}"; do
-		meta "kernels.$k.version" "${VERSION[$k]}"
-		meta "kernels.$k.what" "$(what "$k")"
-	done
+	meta_machine
 }
-
-meta() { printf '%s\t%s\n' "$1" "$2" >>"$NEW/meta"; }
-
-load() { cut -d' ' -f1 /proc/loadavg; }
 
 install_results() {
 	local f
@@ -430,9 +413,5 @@ for ((round = 0; round < ROUNDS; round++)); do
 done
 
 metadata
-python3 -B "$HERE/collect.py" write "$NEW" || die "the results cannot be collected"
-python3 -B "$HERE/report.py" "$NEW" >"$NEW/tables" || die "the report cannot be written"
-tables=$(cat "$NEW/tables")
-install_results
-printf '%s\n' "$tables"
+show_results
 say "wrote $(rel "$RESULTS")/results.json, results.md, counters.md and charts"

@@ -201,6 +201,11 @@ lay_kernel() {
 	esac
 }
 
+# measured_version base|ours|peer: that of the tree in build/bench.
+measured_version() {
+	sed -nE 's/^(VERSION|PATCHLEVEL|SUBLEVEL) *= *([0-9]+)$/\2/p' "$OUT/bench/$1/linux/Makefile" | paste -sd.
+}
+
 # new_warnings LOG BASELOG: compiler and sparse warnings of LOG that BASELOG has
 # not. Places are dropped for the comparison, as lines move.
 new_warnings() {

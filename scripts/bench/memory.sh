@@ -46,13 +46,8 @@ pause() { read -r -t "$1" -u 8 || :; }
 # --- figures -------------------------------------------------------------
 
 # The names are those of the cases. In NOW, in kB, or slabs.
-declare -A PEAK UNIT=([Slab]=kB [SUnreclaim]=kB ["free in sheaves"]=kB ["partial slabs"]=slabs)
+declare -A UNIT=([Slab]=kB [SUnreclaim]=kB ["free in sheaves"]=kB ["partial slabs"]=slabs)
 NAMES=(Slab SUnreclaim "free in sheaves" "partial slabs")
-
-look() {
-	look_at_meminfo
-	look_at_caches
-}
 
 # print WHEN: what is in NOW.
 print() {
@@ -66,14 +61,6 @@ print() {
 }
 
 # --- the peak ------------------------------------------------------------
-
-keep_highest() {
-	local name
-
-	for name in "${!NOW[@]}"; do
-		[ "${NOW[$name]}" -le "${PEAK[$name]:--1}" ] || PEAK[$name]=${NOW[$name]}
-	done
-}
 
 # Until there is a file "enough", and once more then.
 sample() {
