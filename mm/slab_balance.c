@@ -21,9 +21,11 @@
  * lacks, while one is being filled, would not gain by being larger; if one is filled and
  * emptied at once, it will the next time. Some of each double it, at once
  * (balance_refused()): a burst is over before any timer is. If it lacked more than some,
- * it takes fewer refusals the next time in the same interval. What the barn's lock makes
- * others wait for is another matter, larger barns do not help: larger sheaves pass the
- * lock less often (balance_capacity()).
+ * it takes fewer refusals the next time in the same interval. But the more it accepts,
+ * the more often has it to refuse and to lack by turns: what a large cache sheds as it is
+ * emptied keeps slabs for nobody if a barn takes it, as long as others in them live on.
+ * What the barn's lock makes others wait for is another matter, larger barns do not help:
+ * larger sheaves pass the lock less often (balance_capacity()).
  *
  * Working set. The least number of full sheaves that a barn had in an interval is a
  * number that was not needed. What stayed unneeded for two intervals is given back
@@ -57,6 +59,9 @@
 #define OFTEN_KEPT	3
 #define SELDOM_INVERSE	2
 
+/* Of what a barn accepts, as many as a turn, from lack to refusal or back, speaks for. */
+#define SHEAVES_A_TURN	3
+
 /* A barn may have this part of the memory of its node, 1/512. */
 #define BALANCE_BARN_SHIFT	9
 
@@ -68,6 +73,15 @@ static void open_window(struct barn_demand *demand, unsigned long now)
 	WRITE_ONCE(demand->since, now);
 	WRITE_ONCE(demand->lacked, 0);
 	WRITE_ONCE(demand->refused, 0);
+	WRITE_ONCE(demand->turns, 0);
+}
+
+static void take_turns(struct barn_demand *demand, bool lacking)
+{
+	if (READ_ONCE(demand->lacking) == lacking)
+		return;
+	WRITE_ONCE(demand->lacking, lacking);
+	WRITE_ONCE(demand->turns, READ_ONCE(demand->turns) + 1);
 }
 
 /**
@@ -80,6 +94,7 @@ static void open_window(struct barn_demand *demand, unsigned long now)
 void balance_lacked(struct barn_demand *demand, unsigned long now)
 {
 	open_window(demand, now);
+	take_turns(demand, true);
 	WRITE_ONCE(demand->lacked, READ_ONCE(demand->lacked) + 1);
 }
 EXPORT_SYMBOL_IF_KUNIT(balance_lacked);
@@ -87,21 +102,24 @@ EXPORT_SYMBOL_IF_KUNIT(balance_lacked);
 /**
  * balance_refused - a barn did not accept a full sheaf
  * @demand: What is known of the barn.
+ * @limit: How many it accepts.
  * @now: jiffies.
  *
  * Context: Any.
  * Return: Whether the barn should accept twice as many from now on. If that is not enough,
  *	   either, it takes fewer refusals in the same interval, as long as there were lacks that
- *	   are not accounted for.
+ *	   are not accounted for, and turns in keeping with @limit.
  */
-bool balance_refused(struct barn_demand *demand, unsigned long now)
+bool balance_refused(struct barn_demand *demand, unsigned int limit, unsigned long now)
 {
 	unsigned int lacked, refused;
 
 	open_window(demand, now);
+	take_turns(demand, false);
 	lacked = READ_ONCE(demand->lacked);
 	refused = READ_ONCE(demand->refused) + 1;
-	if (refused < OFTEN || lacked < OFTEN) {
+	if (refused < OFTEN || lacked < OFTEN ||
+	    READ_ONCE(demand->turns) < limit / SHEAVES_A_TURN) {
 		WRITE_ONCE(demand->refused, refused);
 		return false;
 	}

@@ -31,6 +31,8 @@
  * @since: When this was first counted, in jiffies.
  * @lacked: How often it had no full sheaf since then.
  * @refused: How often it did not accept one.
+ * @turns: How often one of these came after the other.
+ * @lacking: Which of them came last.
  *
  * Counted without a lock: what is lost when two CPUs count at the same time comes
  * again if it matters.
@@ -39,6 +41,8 @@ struct barn_demand {
 	unsigned long since;
 	unsigned int lacked;
 	unsigned int refused;
+	unsigned int turns;
+	bool lacking;
 };
 
 /**
@@ -56,7 +60,7 @@ struct barn_range {
 };
 
 void balance_lacked(struct barn_demand *demand, unsigned long now);
-bool balance_refused(struct barn_demand *demand, unsigned long now);
+bool balance_refused(struct barn_demand *demand, unsigned int limit, unsigned long now);
 unsigned int balance_unneeded(struct barn_range *range, unsigned int nr);
 unsigned int balance_used(const struct barn_range *range);
 unsigned int balance_limit(unsigned int used, unsigned int limit,

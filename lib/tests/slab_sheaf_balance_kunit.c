@@ -27,14 +27,21 @@ static void lack(struct barn_demand *d, unsigned int n, unsigned long now)
 }
 
 /* Returns after how many refusals the barn should grow; 0 if it should not. */
-static unsigned int refuse(struct barn_demand *d, unsigned int n, unsigned long now)
+static unsigned int refuse_at(struct barn_demand *d, unsigned int limit, unsigned int n,
+			      unsigned long now)
 {
 	unsigned int i;
 
 	for (i = 1; i <= n; i++)
-		if (balance_refused(d, now))
+		if (balance_refused(d, limit, now))
 			return i;
 	return 0;
+}
+
+/* The same of a barn that accepts so few that turns do not count. */
+static unsigned int refuse(struct barn_demand *d, unsigned int n, unsigned long now)
+{
+	return refuse_at(d, BALANCE_MIN_SHEAVES, n, now);
 }
 
 static void growth_needs_both(struct kunit *test)
@@ -64,6 +71,26 @@ static void growth_needs_both(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, refuse(&d, 1, later), 1);
 }
 
+/* The more there is in a barn already, the more often it has to be filled and emptied. */
+static void growth_is_by_turns(struct kunit *test)
+{
+	struct barn_demand d = { .since = 1000 };
+	unsigned int limit, turns = 0;
+
+	for (limit = 8; limit < 1000; limit *= 2) {
+		KUNIT_EXPECT_EQ(test, refuse_at(&d, limit, 1000, 1000), 0);
+		do {
+			lack(&d, 1000, 1000);
+			turns += 2;
+		} while (turns < 1000 && !refuse_at(&d, limit, 1000, 1000));
+		KUNIT_EXPECT_GE(test, 3 * turns, limit - 2);
+		KUNIT_EXPECT_LE(test, 3 * turns, limit + 6);
+	}
+	/* All of it anew in the next interval. */
+	lack(&d, 1000, 1000 + BALANCE_INTERVAL);
+	KUNIT_EXPECT_EQ(test, refuse_at(&d, 16, 1000, 1000 + BALANCE_INTERVAL), 0);
+}
+
 /* Five in an interval, not five since the machine was booted. */
 static void growth_needs_a_rate(struct kunit *test)
 {
@@ -73,11 +100,11 @@ static void growth_needs_a_rate(struct kunit *test)
 
 	for (i = 0; i < 100; i++, now += BALANCE_INTERVAL / 4 + 1) {
 		balance_lacked(&d, now);
-		KUNIT_EXPECT_FALSE(test, balance_refused(&d, now));
+		KUNIT_EXPECT_EQ(test, refuse(&d, 1, now), 0);
 	}
 	for (i = 0; i < 100; i++) {
 		balance_lacked(&d, now);
-		if (balance_refused(&d, now))
+		if (refuse(&d, 1, now))
 			break;
 	}
 	KUNIT_EXPECT_LT(test, i, 10);
@@ -220,7 +247,7 @@ static void model_take(struct model *m)
 
 static void model_put(struct model *m)
 {
-	if (m->nr >= m->limit && balance_refused(&m->demand, m->now))
+	if (m->nr >= m->limit && balance_refused(&m->demand, m->limit, m->now))
 		m->limit = min(2 * m->limit, m->max);
 	if (m->nr >= m->limit) {
 		m->slabs++;
@@ -349,6 +376,7 @@ static void model_one_hot_among_200(struct kunit *test)
 
 static struct kunit_case balance_cases[] = {
 	KUNIT_CASE(growth_needs_both),
+	KUNIT_CASE(growth_is_by_turns),
 	KUNIT_CASE(growth_needs_a_rate),
 	KUNIT_CASE(unneeded_through_two_intervals),
 	KUNIT_CASE(limit_follows_use),

@@ -103,6 +103,53 @@ static void bulk_free_makes_sheaves(struct kunit *test)
 	expect_cached(test, 4 * st->cap);
 }
 
+/* Frees an object of each of so many slabs, past the sheaves. Returns how many there were. */
+static unsigned int free_one_of_each_slab(struct slab_test *st, void **slabs, unsigned int max)
+{
+	struct object *obj, *rest = NULL;
+	unsigned int i, nr = 0;
+
+	while (st->held && nr < max) {
+		obj = let_go(st);
+		for (i = 0; i < nr && slabs[i] != virt_to_slab(obj); i++)
+			;
+		if (i == nr) {
+			slabs[nr++] = virt_to_slab(obj);
+			kmem_cache_free(st->cache, obj);
+		} else {
+			obj->next = rest;
+			rest = obj;
+		}
+	}
+	while (rest) {
+		obj = rest;
+		rest = obj->next;
+		hold(st, obj);
+	}
+	kmem_cache_shrink(st->cache);
+	return nr;
+}
+
+/* It takes many slabs: the lock of their list is dropped in between. */
+static void bulk_of_many_slabs(struct kunit *test)
+{
+	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
+	unsigned int nr = 3 * 16;
+	void **p = new_array(test, nr);
+	struct moves m;
+
+	skip_without_sheaves(test);
+	grab(test, 1);
+	hold_and_drain(test, (nr + 1) * virt_to_slab(st->held)->objects);
+	KUNIT_ASSERT_EQ(test, free_one_of_each_slab(st, p, nr), nr);
+	expect_cached(test, 0);
+	take_moves(test);
+	grab_bulk(test, p, nr, GFP_KERNEL);
+	m = take_moves(test);
+	KUNIT_EXPECT_GE(test, m.list_lock, 3);
+	KUNIT_EXPECT_LE(test, m.list_lock, 3 + 3);
+}
+
 /* Without a cache, the objects may be from several, in any order. */
 static void bulk_of_several_caches(struct kunit *test)
 {
@@ -162,6 +209,7 @@ static struct kunit_case bulk_cases[] = {
 	KUNIT_CASE_PARAM(bulk_takes_from_sheaves, setups_gen_params),
 	KUNIT_CASE_PARAM(bulk_frees_to_sheaves, setups_gen_params),
 	KUNIT_CASE_PARAM(bulk_free_makes_sheaves, setups_gen_params),
+	KUNIT_CASE(bulk_of_many_slabs),
 	KUNIT_CASE(bulk_of_several_caches),
 	KUNIT_CASE_PARAM(kfree_bulk_of_many_kinds, setups_gen_params),
 	{}
