@@ -65,10 +65,13 @@
 /* A barn may have this part of the memory of its node, 1/512. */
 #define BALANCE_BARN_SHIFT	9
 
-/* A new interval begins with nothing. */
+/*
+ * A new interval begins with nothing. One that others have opened since @now was read is
+ * not over.
+ */
 static void open_window(struct barn_demand *demand, unsigned long now)
 {
-	if (now - READ_ONCE(demand->since) < BALANCE_INTERVAL)
+	if (now - READ_ONCE(demand->since) + HZ < BALANCE_INTERVAL + HZ)
 		return;
 	WRITE_ONCE(demand->since, now);
 	WRITE_ONCE(demand->lacked, 0);

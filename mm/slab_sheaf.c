@@ -428,8 +428,10 @@ void release_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 /* The barn of a node has no room. Returns whether it has some now. */
 static bool barn_refused(struct kmem_cache *s, struct node_barn *barn, int node)
 {
-	return balance_refused(&barn->demand, READ_ONCE(barn->max_full), jiffies) &&
-	       sheaf_barn_grow(s, barn, node);
+	unsigned int limit = READ_ONCE(barn->max_full);
+
+	return balance_refused(&barn->demand, limit, jiffies) &&
+	       sheaf_barn_grow(s, barn, node, limit);
 }
 
 static bool put_full_sheaf(struct kmem_cache *s, struct slab_sheaf *full)

@@ -174,6 +174,8 @@ static inline void sheaf_add_refilled(struct kmem_cache *s,
  * struct slub_percpu_sheaves - the sheaves of one CPU
  * @lock: Protects the other fields, and the sheaves that they point to, but for
  *	  what is said below.
+ * @given: How many full sheaves the CPU gave to barns in exchange, and did not take back,
+ *	   as far as it matters.
  * @main: Objects come from here and go there. Never NULL: before the first use
  *	  it is slab_no_sheaf, which is empty and full at the same time.
  * @spare: Takes turns with @main. Mostly empty or full, NULL at first. May be
@@ -185,14 +187,13 @@ static inline void sheaf_add_refilled(struct kmem_cache *s,
  * @rcu_done: How many of those of any CPU were done with on this CPU.
  * @fill: How many objects the CPU should get when it has none left; 0 at first.
  * @missed_at: When it last had none left, nor room, in jiffies.
- * @given: How many full sheaves the CPU gave to a barn and did not take back, as far as it
- *	   matters.
  * @idle: For how many intervals the CPU has not used its sheaves, as far as one can
  *	  see from outside. Belongs, like @seen, to mm/slab_sheaf_trim.c.
  * @seen: What was seen there the last time.
  */
 struct slub_percpu_sheaves {
 	local_trylock_t lock;
+	unsigned int given;
 	struct slab_sheaf *main;
 	struct slab_sheaf *spare;
 	struct slab_sheaf *remote;
@@ -201,7 +202,6 @@ struct slub_percpu_sheaves {
 	unsigned int rcu_done;
 	unsigned int fill;
 	unsigned int missed_at;
-	unsigned int given;
 	unsigned int idle;
 	unsigned int seen;
 };
@@ -413,7 +413,8 @@ bool sheaf_take_back(struct kmem_cache *s, struct slab_sheaf *sheaf,
 /* Sizes that follow the load: mm/slab_sheaf_grow.c */
 int sheaf_paying_node(int node);
 unsigned int sheaf_barn_limit(const struct kmem_cache *s, int node);
-bool sheaf_barn_grow(struct kmem_cache *s, struct node_barn *barn, int node);
+bool sheaf_barn_grow(struct kmem_cache *s, struct node_barn *barn, int node,
+		     unsigned int limit);
 void sheaf_barn_lower(struct kmem_cache *s, int node, unsigned int used);
 void sheaf_barn_update(struct kmem_cache *s, int node);
 void sheaf_barn_forget(struct kmem_cache *s, int node);

@@ -186,15 +186,18 @@ static unsigned int room_to_grow(struct kmem_cache *s, struct node_barn *barn,
  * @s: The cache.
  * @barn: The barn.
  * @node: Its node.
+ * @limit: How many it accepted when that was found too few. If others have changed it
+ *	   since then, it stays.
  *
  * Context: Any.
- * Return: Whether it accepts more than before; not, if it has as many as it may have.
+ * Return: Whether it accepts more than @limit; not, if it has as many as it may have.
  */
-bool sheaf_barn_grow(struct kmem_cache *s, struct node_barn *barn, int node)
+bool sheaf_barn_grow(struct kmem_cache *s, struct node_barn *barn, int node,
+		     unsigned int limit)
 {
-	unsigned int more, limit = READ_ONCE(barn->max_full);
 	int payer = sheaf_paying_node(node);
 	unsigned long flags;
+	unsigned int more;
 	bool grown;
 
 	/* Those who may not grow, though they would like to, wait for nobody. */

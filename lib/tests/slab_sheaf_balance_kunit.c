@@ -68,7 +68,8 @@ static void growth_needs_both(struct kunit *test)
 	/* All of it anew in the next interval. */
 	lack(&d, 100, later);
 	KUNIT_EXPECT_EQ(test, refuse(&d, 4, later), 0);
-	KUNIT_EXPECT_EQ(test, refuse(&d, 1, later), 1);
+	/* Others have opened it since this one looked at the clock. */
+	KUNIT_EXPECT_EQ(test, refuse(&d, 1, later - 1), 1);
 }
 
 /* The more there is in a barn already, the more often it has to be filled and emptied. */

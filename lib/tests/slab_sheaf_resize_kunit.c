@@ -393,9 +393,12 @@ static void grants_follow_limit(struct kunit *test)
 	int node = cpu_to_node(st->cpu);
 	unsigned long had;
 
-	while (barn->max_full < 16 && sheaf_barn_grow(st->cache, barn, node))
+	while (barn->max_full < 16 && sheaf_barn_grow(st->cache, barn, node, barn->max_full))
 		;
 	KUNIT_ASSERT_EQ(test, barn->max_full, 16);
+	/* It has room for those who found 8 too few. */
+	KUNIT_EXPECT_TRUE(test, sheaf_barn_grow(st->cache, barn, node, 8));
+	KUNIT_EXPECT_EQ(test, barn->max_full, 16);
 	had = READ_ONCE(barn->granted);
 	KUNIT_EXPECT_EQ(test, had, (16UL - BALANCE_MIN_SHEAVES) *
 				   st->cache->size * sheaf_capacity(st->cache));
@@ -406,7 +409,7 @@ static void grants_follow_limit(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sheaves_set_barns(st->cache, 16, BARN_LIMIT_AUTO), 0);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(barn->granted), 0);
 	KUNIT_EXPECT_EQ(test, barn->max_empty, 16);
-	KUNIT_EXPECT_FALSE(test, sheaf_barn_grow(st->cache, barn, node));
+	KUNIT_EXPECT_FALSE(test, sheaf_barn_grow(st->cache, barn, node, barn->max_full));
 	sheaf_barn_lower(st->cache, node, 4);
 	KUNIT_EXPECT_EQ(test, barn->max_full, 16);
 	KUNIT_EXPECT_EQ(test, sheaves_set_barns(st->cache, BARN_LIMIT_AUTO, BARN_LIMIT_AUTO), 0);
@@ -516,7 +519,8 @@ static void grow_all(struct kunit *test)
 		s[i] = new_cache(test, name, 2048, 0, NULL);
 		sheaves_set_feedback(s[i], BALANCE_GROWTH);
 		bytes_of_sheaf = s[i]->size * sheaf_capacity(s[i]);
-		while (sheaf_barn_grow(s[i], s[i]->barns[node], node))
+		while (sheaf_barn_grow(s[i], s[i]->barns[node], node,
+				       s[i]->barns[node]->max_full))
 			;
 		KUNIT_EXPECT_LE(test, s[i]->barns[node]->max_full * bytes_of_sheaf,
 				max(node_bytes >> 9,
