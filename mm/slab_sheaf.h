@@ -463,6 +463,7 @@ unsigned int sheaves_cpus_of_node(int node);
 int sheaves_prepare_node(struct kmem_cache *s, int node);
 void sheaves_cpu_dead(struct kmem_cache *s, unsigned int cpu);
 unsigned long kmem_cache_cached_objects(struct kmem_cache *s);
+unsigned long kmem_cache_cached_on_node(struct kmem_cache *s, int node);
 #if IS_ENABLED(CONFIG_KUNIT)
 struct node_barn *slab_alloc_barn(int node);
 #endif

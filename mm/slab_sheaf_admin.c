@@ -470,6 +470,37 @@ unsigned long kmem_cache_cached_objects(struct kmem_cache *s)
 }
 EXPORT_SYMBOL_IF_KUNIT(kmem_cache_cached_objects);
 
+/**
+ * kmem_cache_cached_on_node - how many of these a node has
+ * @s: The cache.
+ * @node: The node, whose barn and whose CPUs' sheaves are looked at. Where the objects
+ *	lie is something else, if the node has no memory.
+ *
+ * Context: Any.
+ * Return: The number of objects. Exact if nobody uses the cache.
+ */
+unsigned long kmem_cache_cached_on_node(struct kmem_cache *s, int node)
+{
+	struct node_barn **barns = READ_ONCE(s->barns);
+	struct node_barn *barn;
+	unsigned long nr = 0;
+	unsigned int cpu;
+
+	if (!barns)
+		return 0;
+
+	/* As above. A CPU that is not online may be about to hand over its sheaves. */
+	rcu_read_lock();
+	for_each_possible_cpu(cpu)
+		if (cpu_to_node(cpu) == node)
+			nr += count_cpu(per_cpu_ptr(s->cpu_sheaves, cpu));
+	rcu_read_unlock();
+
+	barn = READ_ONCE(barns[node]);
+	return nr + (barn ? READ_ONCE(barn->nr_objects) : 0);
+}
+EXPORT_SYMBOL_IF_KUNIT(kmem_cache_cached_on_node);
+
 /*
  * Setting up
  */

@@ -33,9 +33,25 @@ static ssize_t sheaf_capacity_store(struct kmem_cache *s, const char *buf,
 }
 SLAB_ATTR(sheaf_capacity);
 
+/* More digits than the sum has */
+#define SUM_DIGITS 24
+
+/* The sum, which is that of the nodes that follow, though they are still used. */
 static ssize_t sheaf_objects_show(struct kmem_cache *s, char *buf)
 {
-	return sysfs_emit(buf, "%lu\n", kmem_cache_cached_objects(s));
+	unsigned long nr, sum = 0;
+	int node, digits, len = 0;
+
+	for_each_node(node) {
+		nr = kmem_cache_cached_on_node(s, node);
+		sum += nr;
+		if (nr && IS_ENABLED(CONFIG_NUMA))
+			len += sysfs_emit_at(buf, SUM_DIGITS + len, " N%d=%lu",
+					     node, nr);
+	}
+	digits = sysfs_emit(buf, "%lu", sum);
+	memmove(buf + digits, buf + SUM_DIGITS, len);
+	return digits + len + sysfs_emit_at(buf, digits + len, "\n");
 }
 SLAB_ATTR_RO(sheaf_objects);
 

@@ -40,8 +40,9 @@ stage() {
 	local from=$TREE/tools/testing/selftests to=$STAGE/tools/testing/selftests
 
 	rm -rf "$STAGE"
-	mkdir -p "$to" "$STAGE/scripts"
+	mkdir -p "$to" "$STAGE/scripts" "$STAGE/tools/mm"
 	cp "$TREE/scripts/subarch.include" "$STAGE/scripts/"
+	cp "$TREE"/tools/mm/{slabinfo.c,sheaves,sheaves-textfile} "$STAGE/tools/mm/"
 	cp -r "$from"/{Makefile,lib.mk,kselftest.h,kselftest_harness.h,run_kselftest.sh,kselftest} "$to/"
 	cp -r "${SELFTESTS:-$from/slab}" "$to/slab"
 	rm -rf "$O/kselftest/slab"

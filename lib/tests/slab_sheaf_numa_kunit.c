@@ -559,6 +559,23 @@ static void sheaves_travel(struct kunit *test)
 	expect_exchange(test, from, to);
 }
 
+/* Whose barn, and whose CPUs, have them. */
+static void objects_are_counted_by_node(struct kunit *test)
+{
+	int node, cpu = find_cpu(true);
+	struct slab_test *st;
+
+	KUNIT_ASSERT_GE(test, cpu, 0);
+	bind_to(test, cpu);
+	st = with_cache(test, OBJECT_SIZE, 0, NULL);
+	skip_without_sheaves(test);
+	hold_and_drain(test, 4 * st->cap);
+	release(test, 4 * st->cap);
+	for_each_node(node)
+		KUNIT_EXPECT_EQ(test, kmem_cache_cached_on_node(st->cache, node),
+				node == cpu_to_node(cpu) ? 4 * st->cap : 0);
+}
+
 static struct kunit_case numa_cases[] = {
 	KUNIT_CASE(alloc_on_each_node),
 	KUNIT_CASE_PARAM(node_of_top_object, setups_gen_params),
@@ -570,6 +587,7 @@ static struct kunit_case numa_cases[] = {
 	KUNIT_CASE_PARAM(remote_objects_of_two_nodes, setups_gen_params),
 	KUNIT_CASE_PARAM(bulk_free_of_mixed_nodes, setups_gen_params),
 	KUNIT_CASE(no_object_is_stranded),
+	KUNIT_CASE(objects_are_counted_by_node),
 	KUNIT_CASE_PARAM(neighbours_exchange_sheaves, ring_setups_gen_params),
 	KUNIT_CASE_PARAM(sheaves_travel, trips_gen_params),
 	{}

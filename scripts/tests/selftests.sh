@@ -21,8 +21,9 @@ stage() {
 	local from=$TREE/tools/testing/selftests
 
 	rm -rf "$STAGE" &&
-	mkdir -p "${SLAB%/*}" "$STAGE"/{scripts,old/liburing,lib,bin} &&
+	mkdir -p "${SLAB%/*}" "$STAGE"/{scripts,tools/mm,old/liburing,lib,bin} &&
 	cp "$TREE/scripts/subarch.include" "$STAGE/scripts/" &&
+	cp "$TREE"/tools/mm/{slabinfo.c,sheaves,sheaves-textfile} "$STAGE/tools/mm/" &&
 	cp -r "$from"/{lib.mk,kselftest.h,kselftest_harness.h,kselftest} "${SLAB%/*}/" &&
 	cp -r "${SELFTESTS:-$from/slab}" "$SLAB" &&
 	make -C "$TREE" O="$OBJ/guest" headers &&
@@ -81,8 +82,8 @@ ok() {
 need_tool make gcc
 [ -e "$OBJ/guest/.config" ] || die "there is no guest kernel, run: make kernel"
 run_logged "$LOGS/selftest-build.log" stage || die "cannot stage the selftests"
-ok "all is built" builds "sys_bench ublk_null" USERCFLAGS=-Werror
-ok "with too old a header, all but ublk_null" builds sys_bench USERCFLAGS="-I$STAGE/old"
-ok "with too old a library, too" builds sys_bench USERLDFLAGS="-L$STAGE/lib"
+ok "all is built" builds "slabinfo sys_bench ublk_null" USERCFLAGS=-Werror
+ok "with too old a header, all but ublk_null" builds "slabinfo sys_bench" USERCFLAGS="-I$STAGE/old"
+ok "with too old a library, too" builds "slabinfo sys_bench" USERLDFLAGS="-L$STAGE/lib"
 ok "and with a compiler for which there is none" \
-	builds sys_bench CROSS_COMPILE="$STAGE/bin/other-"
+	builds "slabinfo sys_bench" CROSS_COMPILE="$STAGE/bin/other-"

@@ -136,7 +136,7 @@ sum_up() {
 	for dir in "$SLAB"/*; do
 		[ ! -L "$dir" ] || continue
 		# One that was just destroyed is none.
-		{ read -r objects <"$dir/sheaf_objects" && read -r size <"$dir/slab_size" &&
+		{ read -r objects _ <"$dir/sheaf_objects" && read -r size <"$dir/slab_size" &&
 			read -r reclaim <"$dir/reclaim_account"; } 2>/dev/null || continue
 		SUM=$((SUM + objects * size))
 		[ "$reclaim" = 1 ] || SUM_UNRECLAIMABLE=$((SUM_UNRECLAIMABLE + objects * size))

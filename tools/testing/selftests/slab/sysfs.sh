@@ -54,7 +54,7 @@ COUNTERS="alloc_fastpath alloc_slowpath free_fastpath free_slowpath sheaf_alloc 
 	sheaf_prefill_fast sheaf_prefill_slow sheaf_prefill_oversize sheaf_return_fast
 	sheaf_return_slow free_rcu_sheaf free_rcu_sheaf_fail list_lock"
 REMOVED="cpu_slabs slabs_cpu_partial cpu_partial"
-PLAIN="sheaf_capacity sheaf_objects $REMOVED"
+PLAIN="sheaf_capacity $REMOVED"
 # Not of caches that never have sheaves.
 OF_SHEAVES="sheaf_* barn_* free_rcu_sheaf*"
 
@@ -105,6 +105,20 @@ adds_up() {
 	[ ${#COUNTER[@]} -gt 1 ] || [ "$SMP" ] || sum=${COUNTER[total]}
 	[ "$sum" -eq "${COUNTER[total]}" ] ||
 		bad "$1: total ${COUNTER[total]}, the CPUs have $sum"
+}
+
+# nodes_add_up FILE: what the nodes have is the sum, also if it is not at rest.
+nodes_add_up() {
+	local words word sum=0
+
+	read -r -a words <"$1"
+	for word in "${words[@]:1}"; do
+		[[ $word =~ ^N[0-9]+=([1-9][0-9]*)$ ]] || bad "$1: cannot be parsed: ${words[*]}"
+		sum=$((sum + BASH_REMATCH[1]))
+	done
+	[[ ${words[0]} =~ ^[0-9]+$ ]] || bad "$1: not a number: ${words[0]}"
+	[ "$sum" -eq "${words[0]}" ] || [ ! -d /sys/devices/system/node ] ||
+		bad "$1: ${words[0]}, the nodes have $sum"
 }
 
 # expected DIR NAME: it is there, or must not be.
@@ -167,6 +181,7 @@ check_all_caches() {
 		for name in $PLAIN; do
 			! expected "$dir" "$name" || plain "$dir/$name"
 		done
+		! expected "$dir" sheaf_objects || nodes_add_up "$dir/sheaf_objects"
 		! expected "$dir" sheaf_decisions || decisions "$dir/sheaf_decisions"
 	done
 	for_root_alone
