@@ -22,8 +22,9 @@
  * emptied at once, it will the next time. Some of each double it, at once
  * (balance_refused()): a burst is over before any timer is. If it lacked more than some,
  * it takes fewer refusals the next time in the same interval. But the more it accepts,
- * the more often has it to refuse and to lack by turns: what a large cache sheds as it is
- * emptied keeps slabs for nobody if a barn takes it, as long as others in them live on.
+ * the more often has it to refuse and to lack by turns, in this interval or, for half, in
+ * the one before: what a large cache sheds as it is emptied keeps slabs for nobody if a
+ * barn takes it, as long as others in them live on.
  * What the barn's lock makes others wait for is another matter, larger barns do not help:
  * larger sheaves pass the lock less often (balance_capacity()).
  *
@@ -66,17 +67,21 @@
 #define BALANCE_BARN_SHIFT	9
 
 /*
- * A new interval begins with nothing. One that others have opened since @now was read is
- * not over.
+ * A new interval begins with nothing, but for half of the turns of the one before it: a
+ * load that goes on need not show anew how large it is. One that others have opened since
+ * @now was read is not over.
  */
 static void open_window(struct barn_demand *demand, unsigned long now)
 {
-	if (now - READ_ONCE(demand->since) + HZ < BALANCE_INTERVAL + HZ)
+	unsigned long since = READ_ONCE(demand->since);
+	unsigned int turns = READ_ONCE(demand->turns) / 2;
+
+	if (now - since + HZ < BALANCE_INTERVAL + HZ)
 		return;
 	WRITE_ONCE(demand->since, now);
 	WRITE_ONCE(demand->lacked, 0);
 	WRITE_ONCE(demand->refused, 0);
-	WRITE_ONCE(demand->turns, 0);
+	WRITE_ONCE(demand->turns, now - since < 2 * BALANCE_INTERVAL ? turns : 0);
 }
 
 static void take_turns(struct barn_demand *demand, bool lacking)

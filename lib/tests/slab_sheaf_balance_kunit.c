@@ -77,19 +77,25 @@ static void growth_is_by_turns(struct kunit *test)
 {
 	struct barn_demand d = { .since = 1000 };
 	unsigned int limit, turns = 0;
+	unsigned long now = 1000;
 
 	for (limit = 8; limit < 1000; limit *= 2) {
-		KUNIT_EXPECT_EQ(test, refuse_at(&d, limit, 1000, 1000), 0);
+		KUNIT_EXPECT_EQ(test, refuse_at(&d, limit, 1000, now), 0);
 		do {
-			lack(&d, 1000, 1000);
+			lack(&d, 1000, now);
 			turns += 2;
-		} while (turns < 1000 && !refuse_at(&d, limit, 1000, 1000));
+		} while (turns < 1000 && !refuse_at(&d, limit, 1000, now));
 		KUNIT_EXPECT_GE(test, 3 * turns, limit - 2);
 		KUNIT_EXPECT_LE(test, 3 * turns, limit + 6);
 	}
-	/* All of it anew in the next interval. */
-	lack(&d, 1000, 1000 + BALANCE_INTERVAL);
-	KUNIT_EXPECT_EQ(test, refuse_at(&d, 16, 1000, 1000 + BALANCE_INTERVAL), 0);
+	/* Half of them count in the next interval, and none in the one after that. */
+	now += BALANCE_INTERVAL;
+	lack(&d, 1000, now);
+	KUNIT_EXPECT_EQ(test, refuse_at(&d, 3 * (turns / 2 + 3), 1000, now), 0);
+	KUNIT_EXPECT_GT(test, refuse_at(&d, 3 * (turns / 2 + 2), 1000, now), 0);
+	now += 2 * BALANCE_INTERVAL;
+	lack(&d, 1000, now);
+	KUNIT_EXPECT_EQ(test, refuse_at(&d, 3 * 3, 1000, now), 0);
 }
 
 /* Five in an interval, not five since the machine was booted. */
