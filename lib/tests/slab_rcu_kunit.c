@@ -880,12 +880,15 @@ static void flood_is_helped(struct kunit *test)
 		grab(test, 1);
 		nr = prepare_flood(test, 2 * RCU_MANY_OBJECTS);
 		flood(test, nr);
+		/* The work item runs on this CPU, and so only while this sleeps. */
+		sched_set_fifo_low(current);
 		gp = get_state_synchronize_rcu();
 		while (!poll_state_synchronize_rcu(gp))
-			cond_resched();
+			usleep_range(20, 50);
 		before = nr_freed(st);
 		release_rcu(st, 1);
 		exact = nr_freed(st) - before == 2 * st->cap;
+		sched_set_normal(current, 0);
 		kvfree_rcu_barrier();
 		expect_freed(test, nr + 1);
 	}

@@ -565,7 +565,8 @@ static void objects_are_counted_by_node(struct kunit *test)
 	int node, cpu = find_cpu(true);
 	struct slab_test *st;
 
-	KUNIT_ASSERT_GE(test, cpu, 0);
+	if (cpu < 0)
+		kunit_skip(test, "no CPU on a node with memory");
 	bind_to(test, cpu);
 	st = with_cache(test, OBJECT_SIZE, 0, NULL);
 	skip_without_sheaves(test);
