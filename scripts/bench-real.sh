@@ -4,7 +4,8 @@
 # Measure real programs under the series and its base, and with PEER=7.2 under mainline's
 # sheaves in Debian's linux-source-7.2: perf bench, hackbench, stress-ng, what will-it-scale
 # does, iperf3, trees of files, fio, sqlite3 and redis, see scripts/bench/real/real.sh.
-# The kernels are those of make bench, configuration `bench'. On one CPU all instructions
+# The kernels are those of make bench, configuration `bench'; mainline's gets a patch that
+# tells how long it is idle, scripts/bench/real/idle/peer.patch. On one CPU all instructions
 # are counted, the kernel's threads and interrupts included, idle excluded; on four and on
 # 32 it is time, and the kernels take turns. With it, Slab and partial slabs at the
 # peak of each case and after it.
@@ -74,6 +75,13 @@ mode_of() { [ "$1" = 1cpu ] && echo busy || echo time; }
 # What to tell guest.sh: with a thread for each CPU the kernels would have to be others.
 accel_of() { [ "$1" = 1cpu ] && echo icount || echo single; }
 
+# Per cent of the operations. Counting is fast, and what is done for a program after it has
+# ended, in six seconds, shall not be a large part.
+scale_of() { [ "$1" = 1cpu ] && echo 1000 || echo 100; }
+
+# In MiB. The children of 32 stress-ng --clone have 3 GB.
+memory_of() { [ "$1" != memoryless ] || echo 8192; }
+
 # What tells how long a CPU is idle, where that has to be known.
 idle_of() { [ "$1" != 1cpu ] || echo "$2/idle-$CONFIG/idle.ko"; }
 
@@ -90,11 +98,21 @@ what() {
 	esac
 }
 
+patch_peer() {
+	local tree=$OUT/bench/peer/linux
+
+	grep -q bench_idle_ns "$tree/kernel/time/tick-sched.c" ||
+		run_logged "$LOGS/bench-idle-patch.log" patch -d "$tree" -p1 -i "$HERE/real/idle/peer.patch" ||
+		die "the patch scripts/bench/real/idle/peer.patch does not fit ${VERSION[peer]}," \
+			"see $(rel "$LOGS/bench-idle-patch.log")"
+}
+
 build() {
 	local kernel=$1 args=()
 
 	[ "$kernel" != peer ] || args=(-u)
 	step "building $CONFIG for $kernel, ${VERSION[$kernel]}"
+	[ "$kernel" != peer ] || patch_peer
 	"$SCRIPTS/kernel.sh" -d "$OUT/bench/$kernel" "${args[@]}" "$CONFIG"
 	"$HERE/real/idle.sh" "$OUT/bench/$kernel" "$CONFIG"
 }
@@ -113,12 +131,13 @@ run() {
 	local mode raw first=() said command
 
 	mode=$(mode_of "$machine")
-	command="IDLE=$(idle_of "$machine" "$OUT/bench/$kernel") bash $REAL $mode"
+	command="SCALE=$(scale_of "$machine") IDLE=$(idle_of "$machine" "$OUT/bench/$kernel")"
+	command+=" bash $REAL $mode"
 	command+=" ${INNER[$mode]} $DIR ${CASES//,/ }"
 	raw=$NEW/raw/$round.$machine.$kernel.real
 	[ "$mode" = busy ] || first=("$HERE/urgent.sh")
 	[ "$try" -gt 1 ] || step "round $((round + 1))/$(rounds_of "$machine"): $kernel on $machine"
-	env CPUS='' TOPOLOGY="$machine" "${first[@]}" "$SCRIPTS/guest.sh" -n "$name" -t 3600 \
+	env CPUS='' TOPOLOGY="$machine" MEMORY="$(memory_of "$machine")" "${first[@]}" "$SCRIPTS/guest.sh" -n "$name" -t 3600 \
 		-d "$OUT/bench/$kernel" -a "$(accel_of "$machine")" "$CONFIG" \
 		"$command" >"$raw" </dev/null &
 	GUEST_PID=$!
@@ -187,7 +206,7 @@ check_names CASES "$CASES" "$KNOWN"
 check_names MACHINES "$MACHINES" "${ALL_MACHINES//,/ }"
 args_end_here
 [ -e "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
-need_tool python3 qemu-system-x86_64
+need_tool patch python3 qemu-system-x86_64
 if [ -z "${RESULTS:-}" ]; then
 	RESULTS=$ROOT/bench/real
 	[ -z "$CASES$MACHINES$KERNEL_SRC" ] || RESULTS=$DIR/results

@@ -7,6 +7,7 @@
 #   guest.sh [-n NAME] [-t SECONDS] [-d DIR] [-a icount|multi] CONFIG [COMMAND]
 #
 #   TOPOLOGY=NAME (guest.sh --list says which), or CPUS=N on one node, chooses the machine;
+#   MEMORY=MIB gives it more or less memory than it has by default, all nodes together;
 #   APPEND= adds to the kernel command line; COMMAND `shell' is interactive.
 #   NAME names the console log, build/logs/NAME.log; SECONDS limits the guest.
 #   The kernel is in DIR/obj instead of build/obj. `-a icount': TCG that counts
@@ -56,24 +57,36 @@ trap 'exit 130' INT TERM
 
 # --- the machine ---------------------------------------------------------
 
+# memory MIB [NODES]: what there is, unless another size is wanted; each of NODES has EACH.
+memory() {
+	local mib=${MEMORY:-$1} nodes=${2:-1}
+
+	[[ "$mib" =~ ^[1-9][0-9]{0,6}$ ]] && [ "$mib" -ge 256 ] ||
+		die "MEMORY=$mib is not a number of MiB, 256 or more"
+	EACH=$((mib / nodes))M
+	MEM=$((mib / nodes * nodes))M
+}
+
 # A function for each TOPOLOGY=, which is all that there is of them. Sockets match
 # nodes, or the kernel warns of an insane topology.
-topology_1cpu() { DESC="1 CPU" SMP=1 MEM=1G NUMA=''; }
+topology_1cpu() { DESC="1 CPU" SMP=1 NUMA='' && memory 1024; }
 
-topology_4cpu() { DESC="4 CPUs" SMP=4 MEM=1G NUMA=''; }
+topology_4cpu() { DESC="4 CPUs" SMP=4 NUMA='' && memory 1024; }
 
 topology_2node() {
-	DESC="4 CPUs on 2 nodes" SMP=4,sockets=2,cores=2,threads=1 MEM=2G
-	NUMA="-object memory-backend-ram,id=m0,size=1G -object memory-backend-ram,id=m1,size=1G"
+	memory 2048 2
+	DESC="4 CPUs on 2 nodes" SMP=4,sockets=2,cores=2,threads=1
+	NUMA="-object memory-backend-ram,id=m0,size=$EACH -object memory-backend-ram,id=m1,size=$EACH"
 	NUMA+=" -numa node,nodeid=0,cpus=0-1,memdev=m0 -numa node,nodeid=1,cpus=2-3,memdev=m1"
 }
 
 topology_3node() {
 	local n
 
-	DESC="3 CPUs on 3 nodes" SMP=3,sockets=3,cores=1,threads=1 MEM=1536M NUMA=''
+	memory 1536 3
+	DESC="3 CPUs on 3 nodes" SMP=3,sockets=3,cores=1,threads=1 NUMA=''
 	for n in 0 1 2; do
-		NUMA+=" -object memory-backend-ram,id=m$n,size=512M"
+		NUMA+=" -object memory-backend-ram,id=m$n,size=$EACH"
 		NUMA+=" -numa node,nodeid=$n,cpus=$n,memdev=m$n"
 	done
 }
@@ -82,9 +95,10 @@ topology_3node() {
 eight_nodes() {
 	local n
 
+	memory 2048 2
 	DESC="$((8 * $1)) CPUs on 8 nodes, memory on nodes 1 and 5"
-	SMP=$((8 * $1)),sockets=8,cores=$1,threads=1 MEM=2G
-	NUMA="-object memory-backend-ram,id=m1,size=1G -object memory-backend-ram,id=m5,size=1G"
+	SMP=$((8 * $1)),sockets=8,cores=$1,threads=1
+	NUMA="-object memory-backend-ram,id=m1,size=$EACH -object memory-backend-ram,id=m5,size=$EACH"
 	for n in 0 1 2 3 4 5 6 7; do
 		NUMA+=" -numa node,nodeid=$n,cpus=$(($1 * n))-$(($1 * n + $1 - 1))"
 		case $n in 1 | 5) NUMA+=",memdev=m$n" ;; esac
@@ -103,9 +117,10 @@ topology_nodes8() {
 
 # No CPU has memory of its own, no memory a CPU.
 topology_memonly() {
+	memory 2048 2
 	DESC="4 CPUs on node 0, memory on nodes 1 and 2"
-	SMP=4,sockets=1,cores=4,threads=1 MEM=2G
-	NUMA="-object memory-backend-ram,id=m1,size=1G -object memory-backend-ram,id=m2,size=1G"
+	SMP=4,sockets=1,cores=4,threads=1
+	NUMA="-object memory-backend-ram,id=m1,size=$EACH -object memory-backend-ram,id=m2,size=$EACH"
 	NUMA+=" -numa node,nodeid=0,cpus=0-3 -numa node,nodeid=1,memdev=m1 -numa node,nodeid=2,memdev=m2"
 }
 
@@ -126,7 +141,8 @@ flat_topology() {
 	[[ "$CPUS" =~ ^[1-9][0-9]{0,3}$ ]] || die "CPUS=$CPUS is not a number of CPUs"
 	max=$(sed -n 's/^CONFIG_NR_CPUS=//p' "$SCRIPTS/configs/guest.config")
 	[ "$CPUS" -le "$max" ] || die "CPUS=$CPUS is more than the $max that the kernel is built for"
-	DESC="$CPUS CPUs" SMP=$CPUS,sockets=1,cores=$CPUS,threads=1 MEM=2G NUMA=''
+	DESC="$CPUS CPUs" SMP=$CPUS,sockets=1,cores=$CPUS,threads=1 NUMA=''
+	memory 2048
 }
 
 # KVM counts only if a guest gets to the kernel's first line within seconds.

@@ -106,6 +106,8 @@ int main(int argc, char **argv)
 		ret = run(argv + 3);
 		rest(ms);
 		after = busy();
+		if (after <= before)
+			die("the kernel says that it was idle for longer than there was time");
 	} else {
 		before = now();
 		ret = run(argv + 3);

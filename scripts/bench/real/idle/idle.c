@@ -7,11 +7,30 @@
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 #include <linux/tick.h>
+#include <linux/version.h>
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
+
+/* See peer.patch. */
+extern u64 bench_idle_ns;
+
+static u64 idle_us(void)
+{
+	return READ_ONCE(bench_idle_ns) / NSEC_PER_USEC;
+}
+
+#else
+
+static u64 idle_us(void)
+{
+	return get_cpu_idle_time_us(0, NULL) + get_cpu_iowait_time_us(0, NULL);
+}
+
+#endif
 
 static int us_get(char *buffer, const struct kernel_param *kp)
 {
-	return sysfs_emit(buffer, "%llu\n",
-			  get_cpu_idle_time_us(0, NULL) + get_cpu_iowait_time_us(0, NULL));
+	return sysfs_emit(buffer, "%llu\n", idle_us());
 }
 
 static const struct kernel_param_ops us_ops = { .get = us_get };
