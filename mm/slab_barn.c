@@ -44,6 +44,7 @@
 
 #include <linux/export.h>
 #include <linux/list.h>
+#include <linux/lockdep.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
 #include <kunit/visibility.h>
@@ -72,6 +73,7 @@ static void add_full(struct node_barn *barn, struct slab_sheaf *sheaf)
 {
 	unsigned int nr = barn->nr_full + 1;
 
+	lockdep_assert_held(&barn->lock);
 	list_add(&sheaf->barn_list, &barn->sheaves_full);
 	WRITE_ONCE(barn->nr_full, nr);
 	WRITE_ONCE(barn->nr_objects, barn->nr_objects + sheaf->size);
@@ -83,6 +85,7 @@ static void add_empty(struct node_barn *barn, struct slab_sheaf *sheaf)
 {
 	unsigned int nr = barn->nr_empty + 1;
 
+	lockdep_assert_held(&barn->lock);
 	list_add(&sheaf->barn_list, &barn->sheaves_empty);
 	WRITE_ONCE(barn->nr_empty, nr);
 }
@@ -104,6 +107,7 @@ static void remove_full(struct node_barn *barn, struct slab_sheaf *sheaf)
 {
 	unsigned int nr = barn->nr_full - 1;
 
+	lockdep_assert_held(&barn->lock);
 	__list_del_entry(&sheaf->barn_list);
 	WRITE_ONCE(barn->nr_full, nr);
 	WRITE_ONCE(barn->nr_objects, barn->nr_objects - sheaf->size);
@@ -115,6 +119,7 @@ static void remove_empty(struct node_barn *barn, struct slab_sheaf *sheaf)
 {
 	unsigned int nr = barn->nr_empty - 1;
 
+	lockdep_assert_held(&barn->lock);
 	__list_del_entry(&sheaf->barn_list);
 	WRITE_ONCE(barn->nr_empty, nr);
 	if (nr < barn->range_empty.low)
@@ -129,6 +134,7 @@ static void remove_empty(struct node_barn *barn, struct slab_sheaf *sheaf)
 static struct slab_sheaf *lose_full(struct node_barn *barn,
 				    struct slab_sheaf *sheaf)
 {
+	lockdep_assert_held(&barn->lock);
 	INIT_LIST_HEAD(&barn->sheaves_full);
 	WRITE_ONCE(barn->nr_full, 0);
 	WRITE_ONCE(barn->nr_objects, 0);
@@ -140,6 +146,7 @@ static struct slab_sheaf *lose_full(struct node_barn *barn,
 static struct slab_sheaf *lose_empty(struct node_barn *barn,
 				     struct slab_sheaf *sheaf)
 {
+	lockdep_assert_held(&barn->lock);
 	INIT_LIST_HEAD(&barn->sheaves_empty);
 	WRITE_ONCE(barn->nr_empty, 0);
 	barn->range_empty.low = 0;
@@ -411,6 +418,7 @@ static void take_oldest_empty(struct node_barn *barn, unsigned int nr,
 static void splice_all(struct node_barn *barn, struct list_head *full,
 		       struct list_head *empty)
 {
+	lockdep_assert_held(&barn->lock);
 	list_splice_init(&barn->sheaves_full, full);
 	list_splice_init(&barn->sheaves_empty, empty);
 	WRITE_ONCE(barn->nr_full, 0);

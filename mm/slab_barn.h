@@ -79,6 +79,7 @@ static inline bool sheaf_is_linked(const struct list_head *entry)
  * @range_full: Between which numbers @nr_full has been.
  * @range_empty: The least number that @nr_empty has been; the largest is not kept.
  * @contended: How often somebody found @lock taken. For information: not exact.
+ * @node: Which node it is of. For tracepoints; the barn itself does not look at it.
  * @granted: Bytes that it may have above the least. Not the barn's business, and not
  *	     protected by @lock: see mm/slab_sheaf_grow.c.
  * @payer: The node whose memory that is. As @granted.
@@ -96,6 +97,7 @@ struct node_barn {
 	struct barn_range range_full;
 	struct barn_range range_empty;
 	unsigned int contended;
+	int node;
 	unsigned long granted;
 	int payer;
 	struct barn_demand demand;

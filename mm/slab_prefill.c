@@ -62,6 +62,7 @@
 #include <linux/overflow.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
+#include <trace/events/slab_sheaf.h>
 #include <kunit/static_stub.h>
 #include <kunit/visibility.h>
 
@@ -80,16 +81,19 @@ static bool fill_from_slabs(struct kmem_cache *s, gfp_t gfp,
 			    struct slab_sheaf *sheaf, unsigned int size)
 {
 	unsigned int max = sheaf->oversize ? size : sheaf->capacity;
+	unsigned int wanted = max - sheaf->size;
 	unsigned int nr;
 
 	nr = slab_fill(s, sheaf->objects + sheaf->size, size - sheaf->size,
-		       max - sheaf->size, gfp, &sheaf->reserves);
+		       wanted, gfp, &sheaf->reserves);
 	if (sheaf->oversize) {
 		__sheaf_code(s, sheaf->objects + sheaf->size, nr);
 		sheaf->size += nr;
 	} else {
 		sheaf_add_refilled(s, sheaf, nr);
 		stat_add(s, SHEAF_REFILL, nr);
+		if (IS_ENABLED(CONFIG_SLAB_SHEAVES))
+			trace_slab_sheaf_refill(s, wanted, nr);
 	}
 	return sheaf->size >= size;
 }

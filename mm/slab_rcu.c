@@ -250,7 +250,7 @@ static void put_rcu_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf,
 		sheaf_encode(s, sheaf);
 	}
 	if (sheaf) {
-		flush_sheaf(s, sheaf);
+		flush_sheaf(s, sheaf, SHEAF_FLUSH_PARTIAL);
 		put_empty_sheaf(s, sheaf);
 	}
 }
@@ -368,6 +368,7 @@ static void move_taken(struct rcu_sheaves *rs)
 {
 	struct slab_sheaf *sheaf;
 
+	lockdep_assert_held(&rs->lock);
 	while ((sheaf = queue_del_ready(&rs->taken)))
 		full_add(rs, sheaf);
 }
@@ -425,6 +426,7 @@ static void start_work(struct rcu_sheaves *rs, struct delayed_work *dwork,
  */
 static void wake_up_queue(struct rcu_sheaves *rs)
 {
+	lockdep_assert_held(&rs->lock);
 	if (rs->awake)
 		return;
 	rs->awake = true;
@@ -454,6 +456,7 @@ static bool full_ends_with(struct rcu_sheaves *rs, struct kmem_cache *s,
  */
 static void forget_filling(struct rcu_sheaves *rs)
 {
+	lockdep_assert_held(&rs->lock);
 	INIT_LIST_HEAD(&rs->filling);
 	WRITE_ONCE(rs->corrupt, 1);
 }
@@ -486,6 +489,7 @@ static bool install_rcu_free(struct slub_percpu_sheaves *pcs,
 	unsigned long flags;
 	bool twice;
 
+	lockdep_assert_held(&pcs->lock);
 	raw_spin_lock_irqsave(&rs->lock, flags);
 	if (list_empty(&rs->filling)) {
 		rs->collect_at = jiffies + RCU_COLLECT_JIFFIES;
@@ -602,6 +606,7 @@ static void rcu_free_is_full(struct slub_percpu_sheaves *pcs,
 	unsigned long flags;
 	unsigned long gp = 0;
 
+	lockdep_assert_held(&pcs->lock);
 	raw_spin_lock_irqsave(&rs->lock, flags);
 	if (pcs->rcu_free == sheaf) {
 		remove_rcu_free(rs, pcs, sheaf);
@@ -967,13 +972,13 @@ static void free_queue(struct rcu_queue *q)
 	}
 }
 
-/* With barrier_mutex held. */
 static void free_all(struct kmem_cache *quiet)
 {
 	struct rcu_queue taken, full;
 	unsigned int cpu;
 	bool any = false;
 
+	lockdep_assert_held(&barrier_mutex);
 	queue_init(&taken);
 	queue_init(&full);
 	for_each_possible_cpu(cpu)
@@ -1127,6 +1132,17 @@ unsigned long kfree_rcu_sheaves_scan(unsigned long nr)
 }
 EXPORT_SYMBOL_IF_KUNIT(kfree_rcu_sheaves_scan);
 
+/* The lock order that is told above is known before anybody depends on it. */
+static void __init tell_lock_order(struct rcu_sheaves *rs)
+{
+	if (!IS_ENABLED(CONFIG_PROVE_LOCKING))
+		return;
+	local_lock(&kmem_cache->cpu_sheaves->lock);
+	raw_spin_lock_irq(&rs->lock);
+	raw_spin_unlock_irq(&rs->lock);
+	local_unlock(&kmem_cache->cpu_sheaves->lock);
+}
+
 static int __init kfree_rcu_sheaves_init(void)
 {
 	struct workqueue_struct *wq;
@@ -1144,6 +1160,7 @@ static int __init kfree_rcu_sheaves_init(void)
 		INIT_RCU_WORK(&rs->after_gp, after_gp_fn);
 		rs->cpu = cpu;
 	}
+	tell_lock_order(raw_cpu_ptr(&rcu_sheaves));
 
 	wq = alloc_workqueue("slab_rcu", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	WARN_ON(!wq);

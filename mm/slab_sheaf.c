@@ -94,6 +94,7 @@
 
 #include <linux/jiffies.h>
 #include <linux/kernel.h>
+#include <linux/lockdep.h>
 #include <linux/mm.h>
 #include <linux/mmzone.h>
 #include <linux/prefetch.h>
@@ -289,6 +290,7 @@ static struct slab_sheaf *take_spare(struct kmem_cache *s,
 static void give_spare(struct slub_percpu_sheaves *pcs,
 		       struct slab_sheaf *sheaf)
 {
+	lockdep_assert_held(&pcs->lock);
 	if (!sheaf)
 		return;
 	if (IS_ENABLED(CONFIG_PARISC) || IS_ENABLED(CONFIG_SPARC32)) {
@@ -302,6 +304,7 @@ static void give_spare(struct slub_percpu_sheaves *pcs,
 
 static void set_main(struct slub_percpu_sheaves *pcs, struct slab_sheaf *sheaf)
 {
+	lockdep_assert_held(&pcs->lock);
 	/* Others may look at it to count. */
 	WRITE_ONCE(pcs->main, sheaf);
 }
@@ -340,12 +343,78 @@ static bool full_main_ends_with(struct kmem_cache *s,
 	return sheaf_ends_with(s, pcs->main, object);
 }
 
+/*
+ * What barns give and take, for who listens. A barn cannot say so itself: it has locks
+ * around it, and does not know its cache. Inline, so that nobody pays for more than a nop.
+ */
+
+static __always_inline struct slab_sheaf *
+get_full(struct kmem_cache *s, struct node_barn *barn)
+{
+	struct slab_sheaf *full = barn_get_full(barn);
+
+	if (full)
+		trace_slab_barn_get(s, barn, false);
+	return full;
+}
+
+static __always_inline struct slab_sheaf *
+get_empty(struct kmem_cache *s, struct node_barn *barn)
+{
+	struct slab_sheaf *empty = barn_get_empty(barn);
+
+	if (empty)
+		trace_slab_barn_get_empty(s, barn);
+	return empty;
+}
+
+static __always_inline bool put_full(struct kmem_cache *s,
+				     struct node_barn *barn,
+				     struct slab_sheaf *full)
+{
+	if (!barn_put_full(barn, full))
+		return false;
+	trace_slab_barn_put(s, barn, false);
+	return true;
+}
+
+static __always_inline bool put_empty(struct kmem_cache *s,
+				      struct node_barn *barn,
+				      struct slab_sheaf *empty)
+{
+	if (!barn_put_empty(barn, empty))
+		return false;
+	trace_slab_barn_put_empty(s, barn);
+	return true;
+}
+
+/* A full sheaf for *@empty, which is NULL then, unless the barn has enough of these. */
+static __always_inline struct slab_sheaf *
+swap_empty(struct kmem_cache *s, struct node_barn *barn, struct slab_sheaf **empty)
+{
+	struct slab_sheaf *full = barn_swap_empty(barn, empty);
+
+	if (full)
+		trace_slab_barn_get(s, barn, !*empty);
+	return full;
+}
+
+static __always_inline struct slab_sheaf *
+swap_full(struct kmem_cache *s, struct node_barn *barn, struct slab_sheaf *full)
+{
+	struct slab_sheaf *empty = barn_swap_full(barn, full);
+
+	if (empty)
+		trace_slab_barn_put(s, barn, true);
+	return empty;
+}
+
 /* Whoever can get by without one takes this, if locks of any kind may be held. */
 struct slab_sheaf *find_empty_sheaf(struct kmem_cache *s)
 {
 	struct node_barn *barn = get_barn(s);
 
-	return barn ? sound_empty(s, barn_get_empty(barn), false) : NULL;
+	return barn ? sound_empty(s, get_empty(s, barn), false) : NULL;
 }
 
 struct slab_sheaf *get_empty_sheaf(struct kmem_cache *s, gfp_t gfp)
@@ -363,14 +432,16 @@ void put_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *empty)
 	struct node_barn *barn = get_barn(s);
 
 	if (!barn || empty->capacity != sheaf_capacity(s) ||
-	    !barn_put_empty(barn, empty))
+	    !put_empty(s, barn, empty))
 		free_empty_sheaf(s, empty);
 }
 
-void flush_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
+void flush_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf,
+		 enum sheaf_flush_why why)
 {
 	if (!sheaf->size)
 		return;
+	trace_slab_sheaf_flush(s, sheaf->size, why);
 	sheaf_decode(s, sheaf);
 	slab_flush(s, sheaf->objects, sheaf->size);
 	stat_add(s, SHEAF_FLUSH, sheaf->size);
@@ -421,7 +492,7 @@ void release_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
 	if (!sound(s, sheaf, false))
 		return;
-	flush_sheaf(s, sheaf);
+	flush_sheaf(s, sheaf, SHEAF_FLUSH_RELEASED);
 	free_empty_sheaf(s, sheaf);
 }
 
@@ -430,8 +501,19 @@ static bool barn_refused(struct kmem_cache *s, struct node_barn *barn, int node)
 {
 	unsigned int limit = READ_ONCE(barn->max_full);
 
+	trace_slab_barn_refuse(s, barn);
 	return balance_refused(&barn->demand, limit, jiffies) &&
 	       sheaf_barn_grow(s, barn, node, limit);
+}
+
+/* The same as put_full(), if the barn is that of another node. */
+static bool send_full(struct kmem_cache *s, struct node_barn *barn,
+		      struct slab_sheaf *full)
+{
+	if (!put_full(s, barn, full))
+		return false;
+	trace_slab_sheaf_send(s, barn);
+	return true;
 }
 
 static bool put_full_sheaf(struct kmem_cache *s, struct slab_sheaf *full)
@@ -443,23 +525,24 @@ static bool put_full_sheaf(struct kmem_cache *s, struct slab_sheaf *full)
 
 	if (!barn || !sheaf_capacity(s))
 		return false;
-	if (barn_put_full(barn, full))
+	if (put_full(s, barn, full))
 		return true;
 
 	if (home_node != node)
 		home = get_barn_of(s, home_node);
-	if (home && barn_put_full(home, full))
+	if (home && send_full(s, home, full))
 		return true;
 
-	if (barn_refused(s, barn, node) && barn_put_full(barn, full))
+	if (barn_refused(s, barn, node) && put_full(s, barn, full))
 		return true;
 	return home && barn_refused(s, home, home_node) &&
-	       barn_put_full(home, full);
+	       send_full(s, home, full);
 }
 
 /* Get rid of a sheaf, whatever is in it. Returns whether no object was flushed. */
 bool put_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
+	enum sheaf_flush_why why = SHEAF_FLUSH_PARTIAL;
 	bool kept = !sheaf->size;
 
 	if (sheaf->size == sheaf->capacity) {
@@ -468,8 +551,9 @@ bool put_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 			return true;
 		}
 		stat(s, BARN_PUT_FAIL);
+		why = SHEAF_FLUSH_REFUSED;
 	}
-	flush_sheaf(s, sheaf);
+	flush_sheaf(s, sheaf, why);
 	put_empty_sheaf(s, sheaf);
 	return kept;
 }
@@ -516,6 +600,14 @@ static bool install_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	return !rest || put_sheaf(s, rest);
 }
 
+/* The barn of a node has no full sheaf. */
+static __always_inline void barn_lacked(struct kmem_cache *s,
+					struct node_barn *barn)
+{
+	trace_slab_barn_lack(s, barn);
+	balance_lacked(&barn->demand, jiffies);
+}
+
 /*
  * The barn of this node, if there is one, has none: has that of the node where memory
  * comes from, in exchange for @empty, if that is not NULL? Out of line.
@@ -529,12 +621,14 @@ full_from_near_barn(struct kmem_cache *s, struct slab_sheaf **empty)
 	if (!barn)
 		return NULL;
 	if (near)
-		full = empty ? barn_swap_empty(near, empty) : barn_get_full(near);
-	if (full)
+		full = empty ? swap_empty(s, near, empty) : get_full(s, near);
+	if (full) {
+		trace_slab_sheaf_fetch(s, near);
 		return full;
-	balance_lacked(&barn->demand, jiffies);
+	}
+	barn_lacked(s, barn);
 	if (near)
-		balance_lacked(&near->demand, jiffies);
+		barn_lacked(s, near);
 	stat(s, BARN_GET_FAIL);
 	return NULL;
 }
@@ -571,9 +665,9 @@ static __always_inline void send_for_objects(struct kmem_cache *s,
 }
 
 /* Main was empty, and a barn has given a full one. Returns whether it can be used. */
-static bool main_from_barn(struct kmem_cache *s,
-			   struct slub_percpu_sheaves *pcs,
-			   struct slab_sheaf *full)
+static __always_inline bool main_from_barn(struct kmem_cache *s,
+					   struct slub_percpu_sheaves *pcs,
+					   struct slab_sheaf *full)
 {
 	stat(s, BARN_GET);
 	set_main(pcs, full);
@@ -614,7 +708,7 @@ static noinline bool trade_empty_main(struct kmem_cache *s,
 	VM_WARN_ON_ONCE(pcs->main == slab_no_sheaf);
 	*rest = pcs->main;
 	if (barn)
-		full = barn_swap_empty(barn, rest);
+		full = swap_empty(s, barn, rest);
 	if (unlikely(!full)) {
 		full = full_from_near_barn(s, rest);
 		if (!full) {
@@ -639,7 +733,7 @@ static noinline bool full_main_from_barn(struct kmem_cache *s,
 	struct slab_sheaf *full = NULL;
 
 	if (barn)
-		full = barn_get_full(barn);
+		full = get_full(s, barn);
 	if (!full)
 		full = full_from_near_barn(s, NULL);
 	if (!full)
@@ -701,13 +795,14 @@ static noinline bool trade_full_main(struct kmem_cache *s,
 	VM_WARN_ON_ONCE(pcs->main == slab_no_sheaf);
 	if (!barn)
 		return false;
-	empty = barn_swap_full(barn, pcs->main);
+	empty = swap_full(s, barn, pcs->main);
 	if (unlikely(!empty)) {
 		barn = get_home_barn(s, pcs->main);
 		if (barn)
-			empty = barn_swap_full(barn, pcs->main);
+			empty = swap_full(s, barn, pcs->main);
 		if (!empty)
 			return false;
+		trace_slab_sheaf_send(s, barn);
 	}
 	stat(s, BARN_PUT);
 	if (pcs->given < SHEAF_GIVEN_MAX)
@@ -732,7 +827,7 @@ static noinline bool empty_main_from_barn(struct kmem_cache *s,
 	struct slab_sheaf *full = pcs->main;
 
 	if (barn)
-		empty = sound_empty(s, barn_get_empty(barn), true);
+		empty = sound_empty(s, get_empty(s, barn), true);
 	if (!empty)
 		return false;
 	if (full != slab_no_sheaf)
@@ -807,8 +902,9 @@ static void *alloc_by_refill(struct kmem_cache *s, struct slab_sheaf *sheaf,
 	if (!sheaf)
 		return NULL;
 
-	nr = slab_refill(s, sheaf->objects, 1, min(fill, sheaf->capacity), gfp,
-			 node);
+	fill = min(fill, sheaf->capacity);
+	nr = slab_refill(s, sheaf->objects, 1, fill, gfp, node);
+	trace_slab_sheaf_refill(s, fill, nr);
 	if (!nr) {
 		put_empty_sheaf(s, sheaf);
 		return NULL;
@@ -1122,7 +1218,7 @@ static bool add_empty_sheaf(struct kmem_cache *s)
 		return false;
 	/* Who frees so many at once needs no small sheaves any more. */
 	this_cpu_write(s->cpu_sheaves->fill, sheaf->capacity);
-	if (barn_put_empty(barn, sheaf))
+	if (put_empty(s, barn, sheaf))
 		return true;
 	free_empty_sheaf(s, sheaf);
 	return false;
@@ -1232,6 +1328,7 @@ struct slab_sheaf *send_home(struct kmem_cache *s, struct slab_sheaf *full)
 	sheaf_decode(s, full);
 	nr = sort_by_node(full, node);
 	if (nr < full->size) {
+		trace_slab_sheaf_flush(s, full->size - nr, SHEAF_FLUSH_MIXED);
 		slab_flush(s, full->objects + nr, full->size - nr);
 		stat_add(s, SHEAF_FLUSH, full->size - nr);
 		sheaf_cut(full, nr);
@@ -1241,15 +1338,16 @@ struct slab_sheaf *send_home(struct kmem_cache *s, struct slab_sheaf *full)
 	sheaf_encode(s, full);
 
 	if (barn) {
-		empty = barn_swap_full(barn, full);
-		if (empty || barn_put_full(barn, full) ||
-		    (barn_refused(s, barn, node) && barn_put_full(barn, full))) {
+		empty = swap_full(s, barn, full);
+		if (empty || put_full(s, barn, full) ||
+		    (barn_refused(s, barn, node) && put_full(s, barn, full))) {
+			trace_slab_sheaf_send(s, barn);
 			stat(s, BARN_PUT);
 			return sound_empty(s, empty, false);
 		}
 	}
 	stat(s, BARN_PUT_FAIL);
-	flush_sheaf(s, full);
+	flush_sheaf(s, full, SHEAF_FLUSH_REFUSED);
 	return full;
 }
 
@@ -1270,7 +1368,7 @@ static void install_remote(struct kmem_cache *s, struct slab_sheaf *sheaf)
 
 	/* Mostly empty: it was away for a moment only. */
 	if (unlikely(sheaf)) {
-		flush_sheaf(s, sheaf);
+		flush_sheaf(s, sheaf, SHEAF_FLUSH_PARTIAL);
 		put_empty_sheaf(s, sheaf);
 	}
 }
@@ -1349,7 +1447,7 @@ static struct slab_sheaf *get_sheaf_to_lend(struct kmem_cache *s,
 	struct slab_sheaf *sheaf = NULL;
 
 	if (barn)
-		sheaf = sound(s, barn_get_full(barn), false);
+		sheaf = sound(s, get_full(s, barn), false);
 	if (sheaf) {
 		stat(s, BARN_GET);
 		if (likely(sheaf->capacity >= size))
@@ -1490,7 +1588,7 @@ static bool pour_out(struct kmem_cache *s, struct slab_sheaf *sheaf)
 bool sheaf_take_back(struct kmem_cache *s, struct slab_sheaf *sheaf, bool clean)
 {
 	if (unlikely(!clean)) {
-		flush_sheaf(s, sheaf);
+		flush_sheaf(s, sheaf, SHEAF_FLUSH_RESERVES);
 		put_empty_sheaf(s, sheaf);
 		return false;
 	}

@@ -170,6 +170,15 @@ static inline void sheaf_add_refilled(struct kmem_cache *s,
 
 #ifdef CONFIG_SLAB_SHEAVES
 
+/* Why objects go from a sheaf to slabs, for who listens to the tracepoint. */
+enum sheaf_flush_why {
+	SHEAF_FLUSH_REFUSED,	/* No barn had room for a full sheaf. */
+	SHEAF_FLUSH_PARTIAL,	/* There are some, and the CPU has no use for them. */
+	SHEAF_FLUSH_MIXED,	/* They are of several nodes, and the sheaf goes to one. */
+	SHEAF_FLUSH_RESERVES,	/* Some may have come from the memory reserves. */
+	SHEAF_FLUSH_RELEASED,	/* The sheaf is given back, or may not be used. */
+};
+
 /**
  * struct slub_percpu_sheaves - the sheaves of one CPU
  * @lock: Protects the other fields, and the sheaves that they point to, but for
@@ -481,7 +490,8 @@ struct slab_sheaf *find_empty_sheaf(struct kmem_cache *s);
 struct slab_sheaf *get_empty_sheaf(struct kmem_cache *s, gfp_t gfp);
 void put_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *empty);
 bool put_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf);
-void flush_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf);
+void flush_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf,
+		 enum sheaf_flush_why why);
 struct slab_sheaf *send_home(struct kmem_cache *s, struct slab_sheaf *full);
 
 #else /* !CONFIG_SLAB_SHEAVES */

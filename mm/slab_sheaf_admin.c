@@ -37,6 +37,7 @@
 #include <linux/kasan.h>
 #include <linux/kernel.h>
 #include <linux/list.h>
+#include <linux/lockdep.h>
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
@@ -46,6 +47,7 @@
 #include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
+#include <trace/events/slab_sheaf.h>
 #include <kunit/static_stub.h>
 #include <kunit/visibility.h>
 
@@ -259,7 +261,9 @@ static DEFINE_MUTEX(visit_mutex);
 
 #ifdef CONFIG_PREEMPT_RT
 
-static void detach_online(struct kmem_cache *s, struct list_head *sheaves)
+/* Returns how many CPUs are interrupted. */
+static unsigned int detach_online(struct kmem_cache *s,
+				  struct list_head *sheaves)
 {
 	struct slub_percpu_sheaves *pcs;
 	unsigned int cpu;
@@ -277,6 +281,7 @@ static void detach_online(struct kmem_cache *s, struct list_head *sheaves)
 		sheaves_detach_all(pcs, sheaves);
 		spin_unlock(&pcs->lock);
 	}
+	return 0;
 }
 
 #else /* !CONFIG_PREEMPT_RT */
@@ -314,13 +319,15 @@ static void detach_here(void *info)
 	cpumask_clear_cpu(smp_processor_id(), &visit_mask);
 }
 
-static void detach_online(struct kmem_cache *s, struct list_head *sheaves)
+/* Returns how many CPUs are interrupted. */
+static unsigned int detach_online(struct kmem_cache *s,
+				  struct list_head *sheaves)
 {
 	struct visit v = {
 		.s = s,
 		.sheaves = LIST_HEAD_INIT(v.sheaves),
 	};
-	unsigned int cpu;
+	unsigned int cpu, visited;
 
 	lockdep_assert_held(&visit_mutex);
 	raw_spin_lock_init(&v.lock);
@@ -334,6 +341,7 @@ static void detach_online(struct kmem_cache *s, struct list_head *sheaves)
 		else
 			cpumask_set_cpu(cpu, &visit_mask);
 	}
+	visited = cpumask_weight(&visit_mask);
 	while (!cpumask_empty(&visit_mask)) {
 		on_each_cpu_mask(&visit_mask, detach_here, &v, true);
 		if (v.in_use) {
@@ -342,6 +350,7 @@ static void detach_online(struct kmem_cache *s, struct list_head *sheaves)
 		}
 	}
 	list_splice(&v.sheaves, sheaves);
+	return visited;
 }
 
 #endif /* CONFIG_PREEMPT_RT */
@@ -359,7 +368,7 @@ static void detach_online(struct kmem_cache *s, struct list_head *sheaves)
 void sheaves_flush(struct kmem_cache *s)
 {
 	LIST_HEAD(sheaves);
-	unsigned int cpu;
+	unsigned int cpu, visited;
 
 	if (!s->barns)
 		return;
@@ -374,7 +383,8 @@ void sheaves_flush(struct kmem_cache *s)
 		if (!cpu_online(cpu) && cpu_has_sheaves(s, cpu))
 			sheaves_cpu_dead(s, cpu);
 
-	detach_online(s, &sheaves);
+	visited = detach_online(s, &sheaves);
+	trace_slab_sheaf_drain(s, visited);
 	release_sheaves(&sheaves);
 	flush_barns(s);
 	mutex_unlock(&visit_mutex);
@@ -402,6 +412,7 @@ void sheaves_shutdown(struct kmem_cache *s)
 	for_each_possible_cpu(cpu)
 		if (cpu_has_sheaves(s, cpu))
 			sheaves_detach_all(per_cpu_ptr(s->cpu_sheaves, cpu), &sheaves);
+	trace_slab_sheaf_drain(s, 0);
 	release_sheaves(&sheaves);
 	flush_barns(s);
 	/* It need not come to sheaves_destroy(), if the user has left objects. */
@@ -559,6 +570,7 @@ static int make_barn(struct kmem_cache *s, struct node_barn **barns, int node)
 		return -ENOMEM;
 	barn_init(barn, full, s->barn_max_empty == BARN_LIMIT_AUTO ?
 			      full : s->barn_max_empty);
+	barn->node = node;
 	/* Others use it as soon as they see it. */
 	smp_store_release(&barns[node], barn);
 	return 0;
@@ -727,6 +739,7 @@ int sheaves_enable(struct kmem_cache *s, unsigned int capacity)
  */
 int sheaves_resize(struct kmem_cache *s, unsigned int capacity)
 {
+	unsigned int from;
 	int err = 0;
 
 	if (capacity > SHEAF_MAX_CAPACITY)
@@ -738,6 +751,7 @@ int sheaves_resize(struct kmem_cache *s, unsigned int capacity)
 
 	cpus_read_lock();
 	mutex_lock(&slab_mutex);
+	from = s->sheaf_capacity;
 	if (!s->refcount) {
 		err = -ENODEV;
 	} else if (!s->barns) {
@@ -749,6 +763,8 @@ int sheaves_resize(struct kmem_cache *s, unsigned int capacity)
 		if (!capacity)
 			sheaves_flush(s);
 	}
+	if (!err && s->sheaf_capacity != from)
+		trace_slab_sheaf_capacity(s->name, from, s->sheaf_capacity, 0);
 	mutex_unlock(&slab_mutex);
 	cpus_read_unlock();
 	return err;
@@ -849,3 +865,29 @@ void sheaves_destroy(struct kmem_cache *s)
 	free_percpu(s->cpu_sheaves);
 	s->cpu_sheaves = NULL;
 }
+
+#ifdef CONFIG_PROVE_LOCKING
+
+/*
+ * The lock order that is told in mm/slab_sheaf.c is known before anybody depends on it:
+ * who has it wrong is found by the first one who does, not by two who meet.
+ */
+static int __init sheaves_tell_lock_order(void)
+{
+	struct node_barn barn;
+
+	barn_init(&barn, 0, 0);
+	cpus_read_lock();
+	mutex_lock(&slab_mutex);
+	mutex_lock(&visit_mutex);
+	local_lock(&kmem_cache->cpu_sheaves->lock);
+	barn_set_limits(&barn, 1, 1);
+	local_unlock(&kmem_cache->cpu_sheaves->lock);
+	mutex_unlock(&visit_mutex);
+	mutex_unlock(&slab_mutex);
+	cpus_read_unlock();
+	return 0;
+}
+early_initcall(sheaves_tell_lock_order);
+
+#endif /* CONFIG_PROVE_LOCKING */

@@ -28,6 +28,7 @@
 #include <linux/cpumask.h>
 #include <linux/export.h>
 #include <linux/kernel.h>
+#include <linux/lockdep.h>
 #include <linux/mm.h>
 #include <linux/mmzone.h>
 #include <linux/mutex.h>
@@ -35,10 +36,11 @@
 #include <linux/spinlock.h>
 #include <kunit/visibility.h>
 
+#include "slab_sheaf.h"
+
+/* The events look into caches and barns. */
 #define CREATE_TRACE_POINTS
 #include <trace/events/slab_sheaf.h>
-
-#include "slab_sheaf.h"
 
 /* All barns that get their memory from a node may have grown by this part of it. */
 #define NODE_SHIFT		5
@@ -254,6 +256,7 @@ void sheaf_set_capacity(struct kmem_cache *s, unsigned int capacity)
 	unsigned long flags;
 	int node;
 
+	lockdep_assert_held(&slab_mutex);
 	spin_lock_irqsave(&limits_lock, flags);
 	WRITE_ONCE(s->sheaf_capacity, capacity);
 	for_each_node(node) {
@@ -281,14 +284,18 @@ void sheaf_barn_update(struct kmem_cache *s, int node)
 	unsigned int full = sheaf_barn_limit(s, node);
 	struct node_barn *barn = s->barns[node];
 	unsigned long flags;
+	unsigned int from;
 
 	spin_lock_irqsave(&limits_lock, flags);
+	from = barn->max_full;
 	if (!may_grow(s))
 		give_grant_back(barn, ULONG_MAX);
 	else if (barn->granted)
 		full = max(full, barn->max_full);
 	set_limit(s, barn, full);
 	spin_unlock_irqrestore(&limits_lock, flags);
+	if (full != from)
+		trace_slab_barn_limit(s->name, node, from, full);
 }
 
 static unsigned int lower_limit(const struct kmem_cache *s, unsigned int used,

@@ -15,6 +15,7 @@
 #include <linux/init.h>
 #include <linux/limits.h>
 #include <linux/list.h>
+#include <linux/lockdep.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/notifier.h>
@@ -108,12 +109,13 @@ static unsigned long squeeze_cpus(int node, unsigned long nr,
 	return taken;
 }
 
-/* The coldest first. Under slab_mutex. */
+/* The coldest first. */
 static unsigned long squeeze(int node, unsigned long nr)
 {
 	unsigned long taken;
 	LIST_HEAD(sheaves);
 
+	lockdep_assert_held(&slab_mutex);
 	taken = squeeze_barns(node, true, nr, &sheaves);
 	if (taken < nr)
 		taken += squeeze_barns(node, false, nr - taken, &sheaves);

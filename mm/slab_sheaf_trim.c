@@ -29,6 +29,7 @@
 #include <linux/jiffies.h>
 #include <linux/kasan.h>
 #include <linux/list.h>
+#include <linux/lockdep.h>
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/isolation.h>
@@ -253,6 +254,7 @@ static bool trim_caches(void)
 	struct kmem_cache *s;
 	bool more = false;
 
+	lockdep_assert_held(&slab_mutex);
 	cpumask_clear(&visit_mask);
 	list_for_each_entry(s, &slab_caches, list) {
 		if (s->barns)

@@ -6,9 +6,11 @@
 # does, iperf3, trees of files, fio, sqlite3 and redis, see scripts/bench/real/real.sh.
 # The kernels are those of make bench, configuration `bench'; mainline's gets a patch that
 # tells how long it is idle, scripts/bench/real/idle/peer.patch. On one CPU all instructions
-# are counted, the kernel's threads and interrupts included, idle excluded; on four and on
-# 32 it is time, and the kernels take turns. With it, Slab and partial slabs at the
-# peak of each case and after it.
+# are counted, the kernel's threads and interrupts included, idle excluded. On four and on 32
+# it is time, by a clock that an instruction takes a nanosecond further, whichever CPU it is
+# of, as QEMU lets them take turns: so what this host does meanwhile does not show, but nor
+# does what CPUs do to each other's caches. The kernels take turns. With it, Slab and partial
+# slabs at the peak of each case and after it.
 #
 #   ROUNDS=N       guests of each kernel and machine (3), two at most where instructions
 #                  are counted
@@ -34,7 +36,7 @@ DIR=$OUT/bench/real
 CONFIG=bench
 ALL_MACHINES=1cpu,4cpu,memoryless
 ROUNDS=${ROUNDS:-3}
-# Rounds in a guest: where time is measured, guests differ by more than rounds.
+# Rounds in a guest: where several CPUs take turns, none is like the other.
 declare -A INNER=([busy]=2 [time]=3)
 PEER=${PEER:-}
 OURS=${OURS:-refs/sheaves/laid}
@@ -72,12 +74,9 @@ check_names() {
 
 mode_of() { [ "$1" = 1cpu ] && echo busy || echo time; }
 
-# What to tell guest.sh: with a thread for each CPU the kernels would have to be others.
-accel_of() { [ "$1" = 1cpu ] && echo icount || echo single; }
-
-# Per cent of the operations. Counting is fast, and what is done for a program after it has
-# ended, in six seconds, shall not be a large part.
-scale_of() { [ "$1" = 1cpu ] && echo 1000 || echo 100; }
+# Per cent of the operations. What is done for a program after it has ended, in six seconds,
+# shall not be a large part.
+scale_of() { case $1 in 1cpu) echo 1000 ;; 4cpu) echo 300 ;; *) echo 100 ;; esac; }
 
 # In MiB. The children of 32 stress-ng --clone have 3 GB.
 memory_of() { [ "$1" != memoryless ] || echo 8192; }
@@ -128,18 +127,16 @@ root() {
 # run ROUND KERNEL MACHINE [TRY]
 run() {
 	local round=$1 kernel=$2 machine=$3 try=${4:-1} name=real-$1-$3-$2 rc=0 t0=$SECONDS next=30
-	local mode raw first=() said command
+	local mode raw said command
 
 	mode=$(mode_of "$machine")
 	command="SCALE=$(scale_of "$machine") IDLE=$(idle_of "$machine" "$OUT/bench/$kernel")"
 	command+=" bash $REAL $mode"
 	command+=" ${INNER[$mode]} $DIR ${CASES//,/ }"
 	raw=$NEW/raw/$round.$machine.$kernel.real
-	[ "$mode" = busy ] || first=("$HERE/urgent.sh")
 	[ "$try" -gt 1 ] || step "round $((round + 1))/$(rounds_of "$machine"): $kernel on $machine"
-	env CPUS='' TOPOLOGY="$machine" MEMORY="$(memory_of "$machine")" "${first[@]}" "$SCRIPTS/guest.sh" -n "$name" -t 3600 \
-		-d "$OUT/bench/$kernel" -a "$(accel_of "$machine")" "$CONFIG" \
-		"$command" >"$raw" </dev/null &
+	env CPUS='' TOPOLOGY="$machine" MEMORY="$(memory_of "$machine")" "$SCRIPTS/guest.sh" -n "$name" -t 3600 \
+		-d "$OUT/bench/$kernel" -a icount "$CONFIG" "$command" >"$raw" </dev/null &
 	GUEST_PID=$!
 	while kill -0 $GUEST_PID 2>/dev/null; do
 		sleep 0.5

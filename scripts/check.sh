@@ -175,6 +175,7 @@ boots_isolated() {
 	boot isolated 4cpu TOPOLOGY=4cpu
 	selftest isolated
 	selftest kmemleak
+	selftest events
 }
 boots_tiny() { boot tiny 1cpu TOPOLOGY=1cpu; }
 boots_rt() { boot rt 4cpu TOPOLOGY=4cpu; }
@@ -197,6 +198,7 @@ check "mutants fit the tree" python3 -B "$SCRIPTS/tests/mutants.py" lay \
 	"$SCRIPTS/tests/kunit.mutants" "$TREE" "$DIR/mutants" || :
 tap native native.sh
 tap user-space-tests user.sh
+tap models models.sh
 check "series by git am" "$SCRIPTS/series.sh" || :
 check "lint maintainers" "$SCRIPTS/lint.sh" maintainers || :
 HARDENED=

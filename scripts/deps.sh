@@ -1,10 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# deps.sh [check|bench|real|debug|demo|fresh]: install the Debian packages that the build and
-# the guest need, with `check', `bench', `real', `debug' or `demo' also those of the tests,
-# the benchmarks, those of real programs, the first with KMSAN, or the demonstration, and
-# virtme-ng into build/venv; with `fresh' only what makes chroots.
+# deps.sh [check|bench|real|debug|demo|deb|debtry|fresh]: install the Debian packages that the build and
+# the guest need, and virtme-ng into build/venv; with `check', `bench', `real', `debug' or
+# `demo' also those of the tests (and herd7 into build/herd), the benchmarks, those of real
+# programs, the first with KMSAN, or the demonstration; with `deb' those that pack
+# (DEBUG_INFO=1: with BTF), with `debtry' those that try the packages, too; with `fresh'
+# only what makes chroots.
 # Needs root or sudo when something is missing; prints a line per thing installed,
 # nothing when all is there.
 
@@ -16,7 +18,7 @@ PACKAGES="
 	util-linux xz-utils
 "
 GUEST_PACKAGES=" fio liburing-dev rsync"
-CHECK_PACKAGES="$GUEST_PACKAGES codespell debian-archive-keyring liburcu-dev python3-git python3-ply shellcheck sparse"
+CHECK_PACKAGES="$GUEST_PACKAGES codespell debian-archive-keyring liburcu-dev python3-git python3-ply shellcheck sparse spin"
 BENCH_PACKAGES="$GUEST_PACKAGES debian-archive-keyring e2fsprogs rt-tests stress-ng valgrind"
 VNG=virtme-ng==1.42
 
@@ -27,8 +29,13 @@ bench) PACKAGES+=$BENCH_PACKAGES ;;
 real) PACKAGES+="$BENCH_PACKAGES iperf3 libtraceevent-dev pkg-config redis-tools sqlite3" ;;
 debug) PACKAGES+="$BENCH_PACKAGES clang" ;;
 demo) PACKAGES+="$GUEST_PACKAGES gnuplot-nox" ;;
+deb | debtry)
+	PACKAGES+=" debhelper openssl rsync"
+	[ "${DEBUG_INFO:-0}" != 1 ] || PACKAGES+=" dwarves"
+	[ "$1" != debtry ] || PACKAGES+="$GUEST_PACKAGES debian-archive-keyring debootstrap e2fsprogs"
+	;;
 fresh) PACKAGES="debian-archive-keyring debootstrap git util-linux" VNG='' ;;
-*) die "usage: deps.sh [check|bench|real|debug|demo|fresh]" ;;
+*) die "usage: deps.sh [check|bench|real|debug|demo|deb|debtry|fresh]" ;;
 esac
 
 missing() {
@@ -81,6 +88,48 @@ install_vng() {
 	echo "$VNG" >"$venv/.done"
 }
 
+# herd7 is not in Debian 12: from sid, with the C library that it needs, none of it installed.
+# What sid has tomorrow nobody knows: without it the litmus tests are skipped, and say so.
+install_herd() {
+	local dir=$BUILD/herd log=$BUILD/logs/herd.log
+
+	say "fetching herd7 into $(rel "$dir")"
+	rm -rf "$dir" "$dir.new"
+	mkdir -p "$dir.new/lists/partial" "$dir.new/cache/archives/partial"
+	if run_logged "$log" fetch_herd "$dir.new" && run_logged "$log" "$dir.new/herd7" -version; then
+		rm -rf "$dir.new"/{*.deb,lists,cache}
+		mv "$dir.new" "$dir"
+	else
+		rm -rf "$dir.new"
+		warn "no herd7 for the litmus tests, see $(rel "$log")"
+	fi
+}
+
+# Called where set -e does not count, hence the chain.
+fetch_herd() {
+	local dir=$1 lib
+	local apt=(-o "Dir::Etc::sourcelist=$dir/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$dir/lists"
+		-o "Dir::Cache=$dir/cache" -o APT::Sandbox::User=root)
+
+	lib=root/usr/lib/$(uname -m)-linux-gnu
+	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
+		"${MIRROR:-http://deb.debian.org/debian} sid main" >"$dir/sources.list" &&
+	apt-get "${apt[@]}" -q update &&
+	(cd "$dir" && apt-get "${apt[@]}" -q download herdtools7 libc6 libgmp10) &&
+	for p in "$dir"/*.deb; do
+		dpkg-deb -x "$p" "$dir/root" || return 1
+	done &&
+	cat >"$dir/herd7" <<-EOF &&
+		#!/bin/sh
+		here=\$(dirname "\$(readlink -f "\$0")")
+		exec "\$here/$lib/$(basename "$(find "$dir/$lib" -name 'ld-linux*')")" \\
+			--library-path "\$here/$lib" "\$here/root/usr/bin/herd7" \\
+			-set-libdir "\$here/root/usr/share/herdtools7/herd" "\$@"
+	EOF
+	chmod +x "$dir/herd7"
+}
+
 mapfile -t want < <(missing)
 [ ${#want[@]} -eq 0 ] || install_packages "${want[@]}"
 [ -z "$VNG" ] || [ "$(cat "$BUILD/venv/.done" 2>/dev/null)" = "$VNG" ] || install_vng
+[ "${1:-}" != check ] || command -v herd7 >/dev/null || [ -x "$BUILD/herd/herd7" ] || install_herd

@@ -61,8 +61,9 @@ trap 'exit 130' INT TERM
 memory() {
 	local mib=${MEMORY:-$1} nodes=${2:-1}
 
-	[[ "$mib" =~ ^[1-9][0-9]{0,6}$ ]] && [ "$mib" -ge 256 ] ||
+	if ! [[ "$mib" =~ ^[1-9][0-9]{0,6}$ ]] || [ "$mib" -lt 256 ]; then
 		die "MEMORY=$mib is not a number of MiB, 256 or more"
+	fi
 	EACH=$((mib / nodes))M
 	MEM=$((mib / nodes * nodes))M
 }

@@ -5,7 +5,8 @@
 # built guest kernel, and run them in it, installed as they are for any machine, on
 # each topology, or on the one that TOPOLOGY= names. The topology `isolated' is 4cpu
 # with one of the CPUs isolated, and the kernel that can do that; there, only the tests
-# run to which that makes a difference.
+# run to which that makes a difference. So it is with `events', which is nodes8 and that
+# kernel, as the others have no tracepoints.
 #
 #   selftest.sh [TEST...]       these only, such as stress.sh
 #
@@ -19,16 +20,17 @@
 
 . "$(dirname "$0")/lib.sh"
 
-TOPOLOGIES="1cpu 4cpu 2node memoryless isolated kmemleak"
+TOPOLOGIES="1cpu 4cpu 2node memoryless isolated kmemleak events"
 ISOLATED_TESTS="sysfs.sh hotplug.sh isolated.sh idle.sh"
 KMEMLEAK_TESTS="kmemleak.sh"
+EVENTS_TESTS="events.sh"
 ISOLATION="isolcpus=3 nohz_full=3 rcu_nocbs=3"
 FAILED=0
 
 # config_of TOPOLOGY: the kernel, in CONFIG, and where its tests are built.
 config_of() {
 	CONFIG=guest
-	case $1 in isolated | kmemleak) CONFIG=isolated ;; esac
+	case $1 in isolated | kmemleak | events) CONFIG=isolated ;; esac
 	O=$OBJ/$CONFIG
 	STAGE=$OBJ/selftest-$CONFIG
 	INSTALLED=$STAGE/installed
@@ -66,7 +68,7 @@ may_lack() {
 	4cpu) echo "$guest|$nodes|no two nodes with memory and CPUs" ;;
 	2node) echo "$guest|$nodes" ;;
 	memoryless) echo "$guest" ;;
-	isolated | kmemleak) echo "nothing" ;;
+	isolated | kmemleak | events) echo "nothing" ;;
 	esac
 }
 
@@ -107,6 +109,7 @@ run() {
 	case $topology in
 	isolated) machine=4cpu append="$ISOLATION $append" only=$ISOLATED_TESTS ;;
 	kmemleak) machine=4cpu append="kmemleak=on $append" only=$KMEMLEAK_TESTS ;;
+	events) machine=nodes8 only=$EVENTS_TESTS ;;
 	esac
 	if [ -n "$only" ]; then
 		# those of the tests asked for

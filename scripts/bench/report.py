@@ -54,8 +54,8 @@ GROUPS = {
     "latency": "the longest stretch of a path with interrupts off, or with preemption off, by the "
                "hooks of the tracers irqsoff and preemptoff; control is what these take themselves. "
                "A batch is 512 objects, slabs are 600",
-    "real": "real programs; where instructions are counted, all of them, those of the kernel's threads "
-            "and of interrupts included, but none of an idle CPU",
+    "real": "real programs; on one CPU all instructions, those of the kernel's threads and of "
+            "interrupts included, but none of an idle CPU",
 }
 # Where waiting is part of what is measured, and counts in instructions, too.
 SCENES = ("admin", "hotplug", "rcuscale", "flood", "hog", "mempools", "fragmentation", "latency")
@@ -86,6 +86,11 @@ def title(data, group, machine):
 
 def counts_instructions(data, machine):
     return "count instructions" in data["machines"].get(machine, "")
+
+
+def waits(group, machine):
+    """Whether time passes while nothing is done, and belongs to the figure."""
+    return group in SCENES or (group == "real" and machine != "1cpu")
 
 
 def figure(case, kernel, key="ns_per_object"):
@@ -227,7 +232,7 @@ def unit(data, machine, cases):
     if any(figure(c, k, "iops") for c in cases for k in c["kernels"]):
         unit_of_time = ", each of a billion instructions" if counts_instructions(data, machine) else ""
         return f"operations per second{unit_of_time}; the ratios are those of the time per operation"
-    if cases[0]["group"] in SCENES:
+    if waits(cases[0]["group"], machine):
         clock = ", by a clock that an instruction of any CPU advances by one, and waiting by itself" \
             if counts_instructions(data, machine) else ""
         return f"ns per object{clock}; what is not time has its unit beside it"
@@ -318,8 +323,8 @@ def results_md(data):
             "faster, or less; `!` marks where ours is behind base by more than the spread, `?` a difference that",
             "is not larger than the spread and so says nothing.", "",
             "Counted instructions are exact, but they are not time: what an atomic operation or a cache",
-            "miss takes does not show. Where many CPUs are emulated, the times depend on how this host",
-            "schedules them; the counters of those runs do not.", ""]
+            "miss takes does not show. Where the clock of many CPUs is the host's, the times depend on how",
+            "that schedules them; the counters of those runs do not.", ""]
     out += verdicts(data) + all_tables(data, charts=True)
     out += ["", "## Configurations", "",
             "Symbols in which the kernels differ and that may matter for the figures."]
@@ -381,7 +386,8 @@ def chart(data, group, machine, cases):
     scale = WIDTH / top
     height = 66 + len(rows) * (len(kernels) * BAR + GAP)
     total = LEFT + WIDTH + RIGHT
-    what = "instructions per object" if counts_instructions(data, machine) else "time per object"
+    exact = counts_instructions(data, machine) and not waits(group, machine)
+    what = "instructions per object" if exact else "time per object"
     if no_time(cases):
         what = "figures"
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{total}" height="{height}" '

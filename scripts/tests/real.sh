@@ -115,7 +115,7 @@ ok "bench-real: and the memory, at the peak and after" \
 	shown '| redis                 |                      9900.0 |                      9900.0 |          9000.0 |'
 ok "bench-real: and how far it is" shown 'step 5/5 round 1/1: ours on 4cpu'
 ok "bench-real: where ours is behind" shown "behind base by more than the spread in 0 of $NR cases"
-turns() { [ "$(sed -n 's/^\(4cpu\) -n real-0-4cpu-\([a-z]*\) .* -a single .*/\1\2/p' "$CALLS" | paste -sd' ')" = '4cpubase 4cpuours' ]; }
+turns() { [ "$(sed -n 's/^\(4cpu\) -n real-0-4cpu-\([a-z]*\) .* -a icount .*/\1\2/p' "$CALLS" | paste -sd' ')" = '4cpubase 4cpuours' ]; }
 ok "bench-real: boots by turns" turns
 timed() { [ "$(grep -c 'real.sh time 3 ' "$CALLS")" -eq 2 ]; }
 ok "bench-real: and takes the time" timed

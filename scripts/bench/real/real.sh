@@ -24,7 +24,6 @@ export LC_ALL=C
 HERE=${0%/*}
 NEW_ROOT=/run/real
 DEVICE=/dev/ram0
-FILES=400
 PORT=5201
 # Milliseconds. What is counted includes the batches of kfree_rcu(), 5 s apart.
 declare -A REST=([busy]=6000 [time]=100)
@@ -36,7 +35,7 @@ FULL_SAMPLE=10
 
 # name, what makes the case, operations (1 CPU or more), options
 TABLE="
-	true nothing
+	true programs 100
 	perf-fork perf_syscall fork 100
 	perf-execve perf_syscall execve 40
 	perf-pipe perf_pipe 3000
@@ -153,11 +152,11 @@ ops() {
 	OPS=$((EACH * TASKS))
 }
 
-# What all cases have in common: a program that does nothing, and the rest that is
-# counted with it.
-nothing() {
-	OPS=1
-	CMD=(true)
+# Programs that do nothing, one after the other.
+programs() {
+	ops "$1"
+	# shellcheck disable=SC2016 # its own
+	CMD=(bash -c 'for ((i = 0; i < $1; i++)); do /bin/true || exit; done' -- "$OPS")
 }
 
 perf_syscall() {
@@ -511,4 +510,5 @@ if [ $# -lt 3 ] || [[ " time busy profile " != *" $1 "* ]]; then
 fi
 MODE=$1 ROUNDS=$2 DIR=$3 CHOSEN=("${@:4}")
 SCALE=${SCALE:-100}
+FILES=$((4 * SCALE))
 if [ -n "$IN" ]; then inside; else outside "$@"; fi

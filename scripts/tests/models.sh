@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The models of tools/testing/slab-model in the laid tree: those for spin, and litmus tests
+# if there is a herd7 (HERD7= names it; scripts/deps.sh check gets it). Needs spin and
+# gcc; prints TAP.
+
+. "$(dirname "$0")/lib.sh"
+
+# shellcheck source=scripts/lib.sh
+read -r TREE BUILD < <(. "$SELF/scripts/lib.sh" && echo "$TREE $BUILD")
+[ $# -eq 0 ] || TREE=$1
+RUN=$TREE/tools/testing/slab-model/run.sh
+HERD7=${HERD7:-$(command -v herd7 || echo "$BUILD/herd/herd7")}
+export HERD7
+
+# ends_with RC COMMAND...: the command exits like that.
+ends_with() {
+	local want=$1 rc=0
+
+	shift
+	"$@" >"$DIR/ends" 2>&1 || rc=$?
+	cat "$DIR/ends"
+	[ $rc -eq "$want" ]
+}
+
+# wrong FILE SED-PROGRAM KIND: a model that is made wrong is seen to be.
+wrong() {
+	rm -rf "$DIR/model"
+	cp -r "$(dirname "$RUN")" "$DIR/model"
+	sed -i "$2" "$DIR/model/$1"
+	! cmp -s "$DIR/model/$1" "$(dirname "$RUN")/$1" &&
+		MODELS=$(basename "${1%.*}") ends_with 1 "$DIR/model/run.sh" "$3" &&
+		grep -q '^not ok' "$DIR/ends"
+}
+
+# The lines of run.sh are checks of their own.
+run() {
+	local rc=0
+
+	"$RUN" "$1" >"$DIR/$1" 2>&1 || rc=$?
+	sed -nE 's/^(ok|not ok) [0-9]+ /\1 - /p; s/^#/#  /p; s/^error: /# &/p' "$DIR/$1"
+	if ! grep -q '^ok' "$DIR/$1"; then
+		echo "not ok - $1: ran"
+	elif [ $rc -eq 0 ] && grep -q '^not ok' "$DIR/$1"; then
+		echo "not ok - $1: run.sh says which failed"
+	fi
+}
+
+ok "models: no model of that name is an error" ends_with 2 env MODELS=none "$RUN" spin
+ok "models: a lock that is missing fails" wrong spin/admin.pml '/^	lock(visit_mutex);/d' spin
+# shellcheck disable=SC2016 # an address of sed
+ok "models: a seeded bug that is none fails" wrong spin/admin.pml '$a#ifdef BUG_NOTHING\n#endif' spin
+if [ -x "$HERD7" ]; then
+	run litmus
+else
+	echo "ok - models: the litmus tests # SKIP there is no herd7, scripts/deps.sh check fetches it"
+fi
+run spin
