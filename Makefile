@@ -10,8 +10,9 @@ S := scripts
 CONFIG ?= guest
 export SHEAVES_T0 := $(shell date +%s)
 export KERNEL_SRC CPUS TOPOLOGY APPEND FORCE JOBS AM_TO
-export ROUNDS BENCH PEER FIXED OURS RESULTS STRESS_SECS KEEP
+export ROUNDS BENCH PEER FIXED OURS RESULTS STRESS_SECS KEEP RESUME
 export SUITES STEPS SHARE_CCACHE MUTANTS CASES MACHINES PERIOD LOCKS
+export LOCALMOD LSMOD TESTS DEBUG_INFO SUITE KSELFTESTS
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -84,6 +85,16 @@ lint: checkdeps tree ## checkpatch, W=1, sparse, shellcheck
 docs: tree ## the series' documents as pages, what sphinx warns of anew, and whether all files are described
 	@$(S)/docs.sh
 
+deb: debdeps keep ## Debian packages to install (CONFIG=running, debian, PATH or NAME; LOCALMOD=1, LSMOD=FILE; TESTS=0, DEBUG_INFO=1)
+	@$(S)/deb.sh
+
+deb-try: debtrydeps keep ## the same, and a Debian that installs them, boots, tests, uninstalls, and boots its own kernel (SUITE=)
+	@$(S)/deb.sh
+	@$(S)/tests/deb.sh
+
+debuggers: debuggerdeps tree ## drgn and gdb on a guest that runs, and drgn on its dump, in a minute once the kernel is built
+	@$(S)/tests/debuggers.sh
+
 series: tree ## the series as mails with a cover letter, in build/series (AM_TO=DIR tries them there)
 	@$(S)/series.sh
 
@@ -105,8 +116,17 @@ benchdeps: args
 realdeps: args
 	@$(S)/deps.sh real
 
+debuggerdeps: args
+	@$(S)/deps.sh debuggers
+
 attackdeps: args
 	@$(S)/deps.sh $(if $(filter debug,$(VIEW)),debug,bench)
+
+debdeps: args
+	@$(S)/deps.sh deb
+
+debtrydeps: args
+	@$(S)/deps.sh debtry
 
 freshdeps: args
 	@$(S)/deps.sh fresh
@@ -114,5 +134,5 @@ freshdeps: args
 clean: ## remove what was built; downloads stay
 	@$(S)/clean.sh
 
-.PHONY: help args tree keep kernel run shell boot check selftest mutants demo-tune bench bench-native bench-real profile attacks fresh bisect lint \
-	docs series refresh deps checkdeps benchdeps realdeps attackdeps demodeps freshdeps clean
+.PHONY: help args tree keep kernel run shell boot check selftest mutants demo-tune bench bench-native bench-real profile attacks fresh bisect lint deb deb-try debuggers \
+	docs series refresh deps checkdeps benchdeps realdeps attackdeps demodeps debuggerdeps debdeps debtrydeps freshdeps clean

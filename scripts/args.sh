@@ -13,8 +13,9 @@
 
 export ARGS_ONLY=1
 # What the Makefile hands on, and what is for a script alone, or for tools.
-KNOWN=" APPEND BENCH CASE CASES COMMITS CONFIG COUNT CPUS FIXED FORCE HARDENED JOBS KEEP KERNEL_SRC LOCKS MACHINES AM_TO OURS PEER PERIOD RESULTS ROUNDS
+KNOWN=" APPEND BENCH CASE CASES COMMITS CONFIG COUNT CPUS FIXED FORCE HARDENED JOBS KEEP KERNEL_SRC LOCKS MACHINES AM_TO OURS PEER PERIOD RESULTS RESUME ROUNDS
 	MUTANTS SHARE_CCACHE STEPS STRESS_SECS SUITES TOPOLOGY VIEW
+	LOCALMOD LSMOD TESTS DEBUG_INFO SUITE KSELFTESTS KDEB_COMPRESS
 	CC MIRROR NEED_GB SECS SEED SELFTESTS TARBALL CCACHE_BASEDIR CCACHE_DIR CCACHE_MAXSIZE "
 
 for name in ${GIVEN:-}; do
@@ -25,14 +26,21 @@ asks() { [[ " $GOALS " == *" $1 "* ]]; }
 
 GOALS=$*
 "$SCRIPTS/tree.sh"
-"$SCRIPTS/kernel.sh" "${CONFIG:-guest}"
+# packages have configurations of their own, too
+CONFIGURATION=${CONFIG:-guest}
+if asks deb || asks deb-try; then
+	"$SCRIPTS/deb.sh"
+	CONFIGURATION=guest
+fi
+! asks deb-try || "$SCRIPTS/tests/deb.sh"
+"$SCRIPTS/kernel.sh" "$CONFIGURATION"
 # selftests have machines of their own, and take several
 if asks selftest; then
 	"$SCRIPTS/selftest.sh"
 elif asks shell; then
-	"$SCRIPTS/guest.sh" "${CONFIG:-guest}" shell
+	"$SCRIPTS/guest.sh" "$CONFIGURATION" shell
 else
-	"$SCRIPTS/guest.sh" "${CONFIG:-guest}"
+	"$SCRIPTS/guest.sh" "$CONFIGURATION"
 fi
 # these take other groups, and more or fewer rounds, or want a case
 if asks bench-native; then

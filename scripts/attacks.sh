@@ -190,7 +190,7 @@ in_short() {
 	"nothing to be had") echo nothing ;;
 	"crashes, at random") echo crashes ;;
 	"an address at random") echo "at random" ;;
-	"no such thing") echo - ;;
+	"no such thing") echo n/a ;;
 	*) echo "$1" ;;
 	esac
 }

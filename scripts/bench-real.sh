@@ -9,8 +9,9 @@
 # are counted, the kernel's threads and interrupts included, idle excluded. On four and on 32
 # it is time, by a clock that an instruction takes a nanosecond further, whichever CPU it is
 # of, as QEMU lets them take turns: so what this host does meanwhile does not show, but nor
-# does what CPUs do to each other's caches. The kernels take turns. With it, Slab and partial
-# slabs at the peak of each case and after it.
+# does what CPUs do to each other's caches. iperf3 and redis are the exception: there it is the
+# time of this host. The kernels take turns. With it, Slab and partial slabs at the peak of each case
+# and after it.
 #
 #   ROUNDS=N       guests of each kernel and machine (3), two at most where instructions
 #                  are counted
@@ -19,6 +20,8 @@
 #   MACHINES=A,B   only these machines, of 1cpu, 4cpu, memoryless
 #   OURS=COMMIT    of build/linux, instead of the whole series
 #   KEEP=1         take kernels and programs as they are
+#   RESUME=1       go on with a run that was interrupted: what guests have printed is taken,
+#                  if it is of the same kernels and cases
 #   RESULTS=DIR    where to write: bench/real, with CASES=, MACHINES= or KERNEL_SRC=
 #                  build/bench/real/results
 #
@@ -40,7 +43,7 @@ ROUNDS=${ROUNDS:-3}
 declare -A INNER=([busy]=2 [time]=3)
 PEER=${PEER:-}
 OURS=${OURS:-refs/sheaves/laid}
-CASES=${CASES:-} MACHINES=${MACHINES:-} KEEP=${KEEP:-}
+CASES=${CASES:-} MACHINES=${MACHINES:-} KEEP=${KEEP:-} RESUME=${RESUME:-}
 # So many guests are booted for a figure, if QEMU crashes.
 TRIES=3
 GUEST_PID='' NEW=''
@@ -49,9 +52,24 @@ stop() {
 	[ -z "$GUEST_PID" ] || kill "$GUEST_PID" 2>/dev/null || :
 	[ -n "$NEW" ] || return 0
 	# what guests have printed took its time
-	rm -rf "$DIR/unfinished"
-	[ ! -d "$NEW/raw" ] || mv "$NEW/raw" "$DIR/unfinished"
+	if compgen -G "$NEW/raw/*" >/dev/null; then
+		rm -rf "$DIR/unfinished"
+		stamp >"$NEW/raw/stamp"
+		mv "$NEW/raw" "$DIR/unfinished"
+	fi
 	rm -rf "$NEW"
+}
+
+# What figures are of, so that none of something else are taken for it.
+stamp() {
+	local kernel
+
+	for kernel in "${KERNELS[@]}"; do
+		echo "$kernel ${VERSION[$kernel]}"
+		# mainline's is no commit
+		[ "$kernel" = peer ] || git -C "$OUT/bench/$kernel/linux" rev-parse HEAD
+	done
+	echo "$CASES, $(declare -p INNER), $(sha256sum <"$REAL")"
 }
 trap stop EXIT
 trap 'exit 130' INT TERM
@@ -76,7 +94,7 @@ mode_of() { [ "$1" = 1cpu ] && echo busy || echo time; }
 
 # Per cent of the operations. What is done for a program after it has ended, in six seconds,
 # shall not be a large part.
-scale_of() { case $1 in 1cpu) echo 1000 ;; 4cpu) echo 300 ;; *) echo 100 ;; esac; }
+scale_of() { [ "$1" = 1cpu ] && echo 1000 || echo 100; }
 
 # In MiB. The children of 32 stress-ng --clone have 3 GB.
 memory_of() { [ "$1" != memoryless ] || echo 8192; }
@@ -124,40 +142,79 @@ root() {
 
 # --- guests --------------------------------------------------------------
 
-# run ROUND KERNEL MACHINE [TRY]
-run() {
-	local round=$1 kernel=$2 machine=$3 try=${4:-1} name=real-$1-$3-$2 rc=0 t0=$SECONDS next=30
-	local mode raw said command
+# resumed RAW MODE: whether it was there already.
+resumed() {
+	local old=$DIR/unfinished/${1##*/} said
+
+	[ -n "$RESUME" ] && [ -e "$old" ] || return 1
+	said=$(python3 -B "$HERE/collect.py" check "$old" real "${INNER[$2]}" 2>/dev/null) &&
+		[ "${said%% *}" -eq "$NR_CASES" ] || return 1
+	cp "$old" "$1"
+	step "taken from an earlier run: ${1##*/}"
+}
+
+# cases_of MACHINE ACCEL: what is measured there like that. Where several CPUs take turns by
+# a clock of instructions, the two ends of a connection may wait for each other for ever (seen
+# with QEMU 7.2), so iperf3 and redis have a guest with the clock of this host.
+cases_of() {
+	local name counted
+
+	for name in ${CHOSEN//,/ }; do
+		counted=icount
+		case $1,$name in 1cpu,*) ;; *,iperf3-* | *,redis) counted=single ;; esac
+		[ "$counted" != "$2" ] || echo "$name"
+	done
+}
+
+# guest ROUND KERNEL MACHINE ACCEL RAW CASE...: what it prints is added to RAW.
+guest() {
+	local round=$1 kernel=$2 machine=$3 accel=$4 raw=$5 rc=0 t0=$SECONDS next=30 try mode first=() command
 
 	mode=$(mode_of "$machine")
 	command="SCALE=$(scale_of "$machine") IDLE=$(idle_of "$machine" "$OUT/bench/$kernel")"
-	command+=" bash $REAL $mode"
-	command+=" ${INNER[$mode]} $DIR ${CASES//,/ }"
-	raw=$NEW/raw/$round.$machine.$kernel.real
-	[ "$try" -gt 1 ] || step "round $((round + 1))/$(rounds_of "$machine"): $kernel on $machine"
-	env CPUS='' TOPOLOGY="$machine" MEMORY="$(memory_of "$machine")" "$SCRIPTS/guest.sh" -n "$name" -t 3600 \
-		-d "$OUT/bench/$kernel" -a icount "$CONFIG" "$command" >"$raw" </dev/null &
-	GUEST_PID=$!
-	while kill -0 $GUEST_PID 2>/dev/null; do
-		sleep 0.5
-		[ $((SECONDS - t0)) -ge $next ] || continue
-		next=$((next + 30))
-		say "step $STEP/$STEPS still running, $(grep -c ' operations, ' "$raw" || :) of $NR_CASES cases"
-	done
-	wait $GUEST_PID || rc=$?
-	GUEST_PID=
-	if [ $rc -eq 3 ] && [ "$try" -lt $TRIES ]; then
+	command+=" bash $REAL $mode ${INNER[$mode]} $DIR ${*:6}"
+	[ "$accel" = icount ] || first=("$HERE/urgent.sh")
+	for ((try = 1; try <= TRIES; try++)); do
+		env CPUS='' TOPOLOGY="$machine" MEMORY="$(memory_of "$machine")" "${first[@]}" \
+			"$SCRIPTS/guest.sh" -n "real-$round-$machine-$kernel" -t 3600 \
+			-d "$OUT/bench/$kernel" -a "$accel" "$CONFIG" "$command" >"$raw.guest" </dev/null &
+		GUEST_PID=$!
+		while kill -0 $GUEST_PID 2>/dev/null; do
+			sleep 0.5
+			[ $((SECONDS - t0)) -ge $next ] || continue
+			next=$((next + 30))
+			say "step $STEP/$STEPS still running, $(cat "$raw"* | grep -c ' operations, ' || :) of $NR_CASES cases"
+		done
+		rc=0
+		wait $GUEST_PID || rc=$?
+		GUEST_PID=
+		[ $rc -eq 3 ] || break
 		warn "that was QEMU, not the guest: once more"
-		run "$round" "$kernel" "$machine" $((try + 1))
-		return
-	fi
-	if [ $rc -ne 0 ]; then
+	done
+	cat "$raw.guest" >>"$raw"
+	rm "$raw.guest"
+	return $rc
+}
+
+# run ROUND KERNEL MACHINE
+run() {
+	local round=$1 kernel=$2 machine=$3 accel mode raw said cases
+
+	mode=$(mode_of "$machine")
+	raw=$NEW/raw/$round.$machine.$kernel.real
+	! resumed "$raw" "$mode" || return 0
+	step "round $((round + 1))/$(rounds_of "$machine"): $kernel on $machine"
+	: >"$raw"
+	for accel in icount single; do
+		mapfile -t cases < <(cases_of "$machine" $accel)
+		[ ${#cases[@]} -gt 0 ] || continue
+		guest "$round" "$kernel" "$machine" $accel "$raw" "${cases[@]}" && continue
 		# what is wrong has been said
 		{ grep -E '^(real.sh|meter): ' "$raw" || :; } | tail -n 1 | sed 's/^/  | /' >&2
 		mv "$raw" "$DIR/failed"
 		say "no figures of $kernel on $machine, its output is in $(rel "$DIR/failed")"
 		exit 1
-	fi
+	done
 	if ! said=$(python3 -B "$HERE/collect.py" check "$raw" real "${INNER[$mode]}" 2>&1); then
 		mv "$raw" "$DIR/failed"
 		die "$kernel on $machine: ${said#error: }, see $(rel "$DIR/failed")"
@@ -196,6 +253,7 @@ install_results() {
 [ -z "$PEER" ] || check_peer "$PEER"
 [ ! -e "$TREE/.git" ] || is_commit "$OURS" || die "OURS=$OURS is no commit of $(rel "$TREE")"
 [[ "$KEEP" =~ ^1?$ ]] || die "KEEP=$KEEP is not 1"
+[[ "$RESUME" =~ ^1?$ ]] || die "RESUME=$RESUME is not 1"
 [ -z "${RESULTS:-}" ] || [ ! -e "$RESULTS" ] || [ -d "$RESULTS" ] || die "RESULTS=$RESULTS is not a directory"
 KNOWN=$("$REAL" --list | paste -sd' ')
 CASES=$(tr -s ' \t,' , <<<"$CASES") MACHINES=$(tr -s ' \t,' , <<<"$MACHINES")
@@ -212,8 +270,8 @@ KERNELS=(base ours)
 [ -z "$PEER" ] || KERNELS+=(peer)
 declare -A VERSION
 IFS=, read -r -a JOBLIST <<<"${MACHINES:-$ALL_MACHINES}"
-NR_CASES=$(wc -w <<<"${CASES//,/ }")
-[ "$NR_CASES" -gt 0 ] || NR_CASES=$(wc -w <<<"$KNOWN")
+CHOSEN=${CASES:-$KNOWN}
+NR_CASES=$(wc -w <<<"${CHOSEN//,/ }")
 
 lock bench
 for kernel in "${KERNELS[@]}"; do
@@ -230,6 +288,9 @@ STEP=0 STEPS=0
 for machine in "${JOBLIST[@]}"; do
 	STEPS=$((STEPS + $(rounds_of "$machine") * ${#KERNELS[@]}))
 done
+if [ -n "$RESUME" ] && [ "$(cat "$DIR/unfinished/stamp" 2>/dev/null)" != "$(stamp)" ]; then
+	die "RESUME=1: there is no interrupted run of these kernels and cases"
+fi
 for kernel in "${KERNELS[@]}"; do
 	[ -n "$KEEP" ] || build "$kernel"
 	grep '^CONFIG_' "$OUT/bench/$kernel/obj/$CONFIG/.config" >"$NEW/configs/$CONFIG.$kernel"

@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# deps.sh [check|bench|real|debug|demo|deb|debtry|fresh]: install the Debian packages that the build and
+# deps.sh [check|bench|real|debug|demo|debuggers|deb|debtry|fresh]: install the Debian packages that the build and
 # the guest need, and virtme-ng into build/venv; with `check', `bench', `real', `debug' or
 # `demo' also those of the tests (and herd7 into build/herd), the benchmarks, those of real
-# programs, the first with KMSAN, or the demonstration; with `deb' those that pack
+# programs, the first with KMSAN, or the demonstration; with `debuggers' gdb, and drgn into
+# build/venv, too; with `deb' those that pack
 # (DEBUG_INFO=1: with BTF), with `debtry' those that try the packages, too; with `fresh'
 # only what makes chroots.
 # Needs root or sudo when something is missing; prints a line per thing installed,
@@ -21,6 +22,7 @@ GUEST_PACKAGES=" fio liburing-dev rsync"
 CHECK_PACKAGES="$GUEST_PACKAGES codespell debian-archive-keyring liburcu-dev python3-git python3-ply shellcheck sparse spin"
 BENCH_PACKAGES="$GUEST_PACKAGES debian-archive-keyring e2fsprogs rt-tests stress-ng valgrind"
 VNG=virtme-ng==1.42
+DRGN=drgn==0.3.0
 
 case ${1:-} in
 '') ;;
@@ -29,13 +31,14 @@ bench) PACKAGES+=$BENCH_PACKAGES ;;
 real) PACKAGES+="$BENCH_PACKAGES iperf3 libtraceevent-dev pkg-config redis-tools sqlite3" ;;
 debug) PACKAGES+="$BENCH_PACKAGES clang" ;;
 demo) PACKAGES+="$GUEST_PACKAGES gnuplot-nox" ;;
+debuggers) PACKAGES+="$GUEST_PACKAGES gdb" ;;
 deb | debtry)
-	PACKAGES+=" debhelper openssl rsync"
+	PACKAGES+=" debhelper openssl rsync zstd"
 	[ "${DEBUG_INFO:-0}" != 1 ] || PACKAGES+=" dwarves"
 	[ "$1" != debtry ] || PACKAGES+="$GUEST_PACKAGES debian-archive-keyring debootstrap e2fsprogs"
 	;;
 fresh) PACKAGES="debian-archive-keyring debootstrap git util-linux" VNG='' ;;
-*) die "usage: deps.sh [check|bench|real|debug|demo|deb|debtry|fresh]" ;;
+*) die "usage: deps.sh [check|bench|real|debug|demo|debuggers|deb|debtry|fresh]" ;;
 esac
 
 missing() {
@@ -88,6 +91,14 @@ install_vng() {
 	echo "$VNG" >"$venv/.done"
 }
 
+install_drgn() {
+	local log=$BUILD/logs/drgn.log
+
+	say "installing $DRGN into $(rel "$BUILD/venv")"
+	run_logged "$log" "$BUILD/venv/bin/pip" install --disable-pip-version-check "$DRGN" ||
+		die "cannot install $DRGN, see $(rel "$log")"
+}
+
 # herd7 is not in Debian 12: from sid, with the C library that it needs, none of it installed.
 # What sid has tomorrow nobody knows: without it the litmus tests are skipped, and say so.
 install_herd() {
@@ -133,3 +144,4 @@ mapfile -t want < <(missing)
 [ ${#want[@]} -eq 0 ] || install_packages "${want[@]}"
 [ -z "$VNG" ] || [ "$(cat "$BUILD/venv/.done" 2>/dev/null)" = "$VNG" ] || install_vng
 [ "${1:-}" != check ] || command -v herd7 >/dev/null || [ -x "$BUILD/herd/herd7" ] || install_herd
+[ "${1:-}" != debuggers ] || [ -x "$BUILD/venv/bin/drgn" ] || install_drgn

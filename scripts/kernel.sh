@@ -41,6 +41,7 @@ configurations() {
 		mutants common guest mutants series series-all
 		mutants-hardened common guest mutants hardened series series-all
 		tiny common tiny series-all
+		debuggers common debuggers
 		bench common guest bench
 		bench-mt common guest bench bench-mt
 		bench-rt common guest bench bench-rt

@@ -221,8 +221,8 @@ warnings_of() {
 series() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$PATCHES/series"; }
 
 # Repository path to tree path and back.
-to_tree() { case $1 in Kconfig.sheaves) echo mm/Kconfig.sheaves ;; *) echo "$1" ;; esac; }
-to_repo() { case $1 in mm/Kconfig.sheaves) echo Kconfig.sheaves ;; *) echo "$1" ;; esac; }
+to_tree() { case $1 in Kconfig.sheaves) echo mm/Kconfig.sheaves ;; gdb/*) echo "scripts/$1" ;; *) echo "$1" ;; esac; }
+to_repo() { case $1 in mm/Kconfig.sheaves) echo Kconfig.sheaves ;; scripts/gdb/*) echo "${1#scripts/}" ;; *) echo "$1" ;; esac; }
 
 # install_programs TREE OBJ DIR: the programs and scripts of the kselftests of TREE, without
 # the modules, in DIR/slab. Called where set -e does not count, hence the chain.

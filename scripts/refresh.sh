@@ -102,7 +102,7 @@ autosquash() {
 
 exportable() {
 	case $1 in
-	mm/Kconfig.sheaves) ;;
+	mm/Kconfig.sheaves | scripts/gdb/*) ;;
 	scripts/* | patches/* | build/* | .*)
 		die "the new file $1 has no place in the repository, whose $(dirname "$1")/ is not the kernel's" ;;
 	*/*) ;;

@@ -4,8 +4,9 @@
 # Write the laid series as mails with a cover letter, build/series/0*, once
 # git am has taken them on the plain base. AM_TO=DIR names one more 6.12.y git
 # repository, on whose HEAD they are tried too; DIR itself is not touched. The
-# cover letter is patches/cover-letter.txt, its first line the subject. Needs git;
-# prints what was written.
+# cover letter is patches/cover-letter.txt, its first line the subject. Beside them goes
+# INSTALL, scripts/series/INSTALL: for who builds, installs and uninstalls the kernel. Needs
+# git; prints what was written.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -35,6 +36,7 @@ apply_in() {
 args_end_here
 [ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
 cover=$PATCHES/cover-letter.txt
+[ -s "$SCRIPTS/series/INSTALL" ] || die "scripts/series/INSTALL is missing"
 [ -s "$cover" ] || die "patches/cover-letter.txt is missing: the subject, an empty line, the text"
 [ "$(tgit rev-list --count base..refs/sheaves/laid)" -gt 0 ] || die "the series has no commits"
 TMP=$(mktemp -d "$OUT/series.XXXXXX")
@@ -63,7 +65,10 @@ if [ -n "${AM_TO:-}" ]; then
 	apply_in "$TMP/other" "$AM_TO"
 fi
 
+# whose first two lines are for those who edit it
+sed '1,2d' "$SCRIPTS/series/INSTALL" >"$TMP/series/INSTALL"
+
 rm -rf "$OUT/series"
 mv "$TMP/series" "$OUT/series"
-say "$(rel "$OUT/series"): $(find "$OUT/series" -name '*.patch' | wc -l) patches and a cover letter;" \
+say "$(rel "$OUT/series"): $(find "$OUT/series" -name '*.patch' | wc -l) patches, a cover letter and INSTALL;" \
 	"git am takes them on $(tgit log -1 --format=%s base)${AM_TO:+ and on $AM_TO}"

@@ -179,7 +179,7 @@ check_series() {
 		case $d in
 		scripts | build | patches) ;;
 		Kconfig.sheaves) echo "$d" ;;
-		*) if [ -d "$d" ] && tgit cat-file -e "base:$d" 2>/dev/null; then
+		*) if [ -d "$d" ] && tgit cat-file -e "base:$(to_tree "$d/")" 2>/dev/null; then
 			find "$d" -type f ! -name '*~' ! -name '.*.sw?' ! -name '*.pyc'
 		fi ;;
 		esac
@@ -226,7 +226,7 @@ explain_failure() {
 declare -A FIRST
 first_versions() {
 	local -x GIT_INDEX_FILE=$1/first
-	local lines line patch files entry changed paths
+	local lines line patch file files entry changed paths
 
 	tgit read-tree --empty
 	series | cut -s -d' ' -f2- | tr ' ' '\n' | new_blobs | tgit update-index --index-info
@@ -240,7 +240,7 @@ first_versions() {
 				"$PATCHES/$patch" 2>"$1/err" ||
 			explain_failure "$patch" "$1/err" "$CANNOT_TAKE_BACK"
 		[ -n "$files" ] || continue
-		read -r -a paths <<<"${files/Kconfig.sheaves/mm/Kconfig.sheaves}"
+		mapfile -t paths < <(for file in $files; do to_tree "$file"; done)
 		while IFS= read -r entry; do
 			FIRST[${entry#*$'\t'}]=$entry
 		done < <(tgit ls-files -s -- "${paths[@]}")

@@ -96,7 +96,8 @@ def parse(path):
                     raise Bad(f"line {n} is not a result ({err}): {line[:120]}") from None
                 continue
             found = HOW.search(line)
-            if found:
+            # what a second guest adds is little
+            if found and not how:
                 how = f"{found.group(1)}, {found.group(2)}"
             found = SUBTEST.search(line)
             if found:

@@ -55,7 +55,7 @@ GROUPS = {
                "hooks of the tracers irqsoff and preemptoff; control is what these take themselves. "
                "A batch is 512 objects, slabs are 600",
     "real": "real programs; on one CPU all instructions, those of the kernel's threads and of "
-            "interrupts included, but none of an idle CPU",
+            "interrupts included, but none of an idle CPU; on several, iperf3 and redis take time of the host",
 }
 # Where waiting is part of what is measured, and counts in instructions, too.
 SCENES = ("admin", "hotplug", "rcuscale", "flood", "hog", "mempools", "fragmentation", "latency")

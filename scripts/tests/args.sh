@@ -6,7 +6,7 @@
 
 . "$(dirname "$0")/lib.sh"
 
-unset MUTANTS BENCH ROUNDS PEER FIXED OURS RESULTS STRESS_SECS COMMITS CONFIG AM_TO SUITES STEPS JOBS MAKEFLAGS MAKELEVEL GIVEN
+unset MUTANTS BENCH ROUNDS PEER FIXED OURS RESULTS STRESS_SECS COMMITS CONFIG LOCALMOD LSMOD TESTS DEBUG_INFO SUITE KSELFTESTS KDEB_COMPRESS AM_TO SUITES STEPS JOBS MAKEFLAGS MAKELEVEL GIVEN
 fake_repo
 unset KERNEL_SRC
 cp "$SELF/Makefile" "$REPO/"
@@ -16,6 +16,8 @@ cat >"$REPO/scripts/deps.sh" <<-EOF
 	echo "\$*" >>"$DIR/installed"
 	exit 1
 EOF
+printf 'CONFIG_MODULES=y\n' >"$DIR/config"
+printf 'Module                  Size  Used by\next4 1 2 -\nsnd_hda-intel 3 0\n' >"$DIR/lsmod"
 # where the tree of this machine's kernel would be
 mv "$LINUX" "$DIR/laid"
 
@@ -67,6 +69,20 @@ all_wrong() {
 	wrong "a machine for real programs" 'MACHINES: no .3cpu., choose among' run MACHINES=3cpu
 	wrong "nothing to profile" 'CASE= is not given' profile
 	wrong "mutants" 'MUTANTS=some is not numbers and ranges' mutants MUTANTS=some
+	wrong "a configuration for packages" 'no kernel configuration .foo., choose running, debian, .* or native-hardened' deb CONFIG=foo
+	wrong "a configuration that is no file" 'CONFIG=/none is not a file that can be read' deb CONFIG=/none
+	wrong "a configuration that is a directory" 'CONFIG=.*/ is not a file that can be read' deb CONFIG="$DIR/"
+	wrong "a configuration that is something else" 'CONFIG=.*Makefile is not a kernel configuration' deb CONFIG="$REPO/Makefile"
+	wrong "a configuration of packages elsewhere" 'no kernel configuration .debian., choose guest' run CONFIG=debian
+	wrong "two configurations for packages" 'no kernel configuration .guest, hardened., choose' deb CONFIG="guest, hardened"
+	wrong "packages by another compiler" 'CONFIG=bench-kmsan is for clang' deb CONFIG=bench-kmsan
+	wrong "how packages are compressed" 'KDEB_COMPRESS=lz4 is none of' deb CONFIG=guest KDEB_COMPRESS=lz4
+	wrong "some modules" 'LOCALMOD=yes is neither 0 nor 1' deb CONFIG=guest LOCALMOD=yes
+	wrong "a list of modules that is none" 'LSMOD=.*/none is not a file' deb CONFIG=guest LSMOD="$DIR/none"
+	wrong "a list of something else" 'LSMOD=.*Makefile is not what lsmod prints: # SPDX' deb CONFIG=guest LSMOD="$REPO/Makefile"
+	wrong "tests or not" 'TESTS=all is neither 0 nor 1' deb CONFIG=guest TESTS=all
+	wrong "debug information or not" 'DEBUG_INFO=y is neither 0 nor 1' deb CONFIG=guest DEBUG_INFO=y
+	wrong "a Debian to try them in" 'SUITE=sid is neither trixie nor bookworm' deb-try CONFIG=guest SUITE=sid
 	wrong "a name that nobody knows" 'there is no argument TOPOLGY=' run TOPOLGY=2node
 	wrong "a shell without a terminal" 'a shell needs a terminal' shell
 }
@@ -83,6 +99,9 @@ all_right() {
 	takes "a tree" kernel KERNEL_SRC="$DIR/src" JOBS=3
 	takes "a commit that is yet to be laid" bisect COMMITS=1234567
 	takes "where to try the series" series AM_TO="$DIR/laid"
+	takes "those of deb" deb CONFIG="$DIR/config" LSMOD="$DIR/lsmod" TESTS=0 DEBUG_INFO=1 JOBS=2
+	takes "a name of deb" deb CONFIG=hardened
+	takes "those of deb-try" deb-try CONFIG=debian LSMOD="$DIR/lsmod" SUITE=bookworm
 	takes "releases" fresh SUITES=trixie STEPS=run
 }
 all_wrong

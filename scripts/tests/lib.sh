@@ -46,7 +46,8 @@ refused() {
 
 # A tree that passes for 6.12, with a file of twenty lines.
 fake_kernel() {
-	mkdir -p "$1/mm" "$1/include/linux" "$1/lib"
+	mkdir -p "$1/mm" "$1/include/linux" "$1/lib" "$1/scripts/gdb"
+	echo 'import linux' >"$1/scripts/gdb/vmlinux-gdb.py"
 	printf 'VERSION = %s\nPATCHLEVEL = %s\nSUBLEVEL = 1\n' "${2:-6}" "${3:-12}" >"$1/Makefile"
 	seq -f 'line %g' 40 >"$1/mm/slub.c"
 	echo '/* slab */' >"$1/include/linux/slab.h"

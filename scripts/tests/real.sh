@@ -100,7 +100,8 @@ export SLAB_BENCH=$REPO/slab_bench.c
 		echo "$TOPOLOGY $*" | sed "s,/[^ ]*/,,g" >>'"$CALLS"'
 		[ ! -e '"$DIR/fails"' ] || { echo "real.sh: redis failed"; echo "error: made up" >&2; exit 1; }
 		echo "[ 0:00] booting bench: 1 CPU, under TCG (made up)"
-		case $* in *base*) cat '"$RAW.base"' ;; *) cat '"$RAW"' ;; esac'
+		case $* in *base*) cat '"$RAW.base"' ;; *) cat '"$RAW"' ;; esac |
+			awk -v "chosen= ${*: -1} " -F "\"" "/^{/ && !index(chosen, \" \" \$8 \" \") { next } { print }"'
 }
 whole() {
 	: >"$CALLS"
@@ -117,8 +118,13 @@ ok "bench-real: and how far it is" shown 'step 5/5 round 1/1: ours on 4cpu'
 ok "bench-real: where ours is behind" shown "behind base by more than the spread in 0 of $NR cases"
 turns() { [ "$(sed -n 's/^\(4cpu\) -n real-0-4cpu-\([a-z]*\) .* -a icount .*/\1\2/p' "$CALLS" | paste -sd' ')" = '4cpubase 4cpuours' ]; }
 ok "bench-real: boots by turns" turns
-timed() { [ "$(grep -c 'real.sh time 3 ' "$CALLS")" -eq 2 ]; }
+timed() { [ "$(grep -c 'real.sh time 3 ' "$CALLS")" -eq 4 ]; }
 ok "bench-real: and takes the time" timed
+apart() {
+	[ "$(sed -n 's/^4cpu .* -a single .*real.sh time 3 [^ ]* //p' "$CALLS" | sort -u)" = 'iperf3-tcp iperf3-udp redis' ] &&
+	! grep -- '-a icount .*\(iperf3\|redis\)' "$CALLS"
+}
+ok "bench-real: but that of this host for iperf3 and redis" apart
 counted() {
 	: >"$CALLS"
 	ROUNDS=3 MACHINES=1cpu CASES=redis RESULTS=$DIR/other bench && cat "$CALLS" &&

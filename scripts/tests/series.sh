@@ -21,10 +21,20 @@ mails() {
 	[[ "$cover" == *'Subject: [PATCH 6.12 0/2] mm: barns for all'* ]] &&
 	[[ "$cover" == *'Why and how.'* ]] && [[ "$cover" != *'HERE ***'* ]] &&
 	grep -q '^+int barn;' "$out/0001-mm-add-the-barn.patch" &&
+	head -n 1 "$out/INSTALL" | grep -q '^SLUB sheaves' && grep -q '^Back to the old kernel$' "$out/INSTALL" &&
 	[ "$(lgit worktree list | wc -l)" -eq 1 ] &&
 	[ -z "$(find "${LINUX%/linux}" -maxdepth 1 -name 'series.*')" ]
 }
-ok "series: mails with new files, and a cover letter" mails
+ok "series: mails with new files, a cover letter, and how to install" mails
+without_install() {
+	local rc=0
+
+	mv "$REPO/scripts/series/INSTALL" "$DIR/"
+	series || rc=$?
+	mv "$DIR/INSTALL" "$REPO/scripts/series/"
+	return $rc
+}
+refused "series: without INSTALL" 'scripts/series/INSTALL is missing' without_install
 
 # A machine where git knows no name: the cover letter is by the author of the series.
 nameless() {

@@ -60,7 +60,7 @@ only_what_differs() {
 }
 ok "tree: a changed file is written, no other is" only_what_differs
 
-src_untouched() { [ "$(cd "$DIR/src" && find . | sort | wc -l)" -eq 10 ] && ! [ -e "$DIR/src/.git" ]; }
+src_untouched() { [ "$(cd "$DIR/src" && find . | sort | wc -l)" -eq 13 ] && ! [ -e "$DIR/src/.git" ]; }
 ok "tree: KERNEL_SRC is not written to" src_untouched
 
 fake_repo
@@ -247,6 +247,17 @@ reorder() {
 	[ "$(find "$REPO/patches" -name '*.patch' | wc -l)" -eq "$(lgit rev-list --count base..HEAD)" ]
 }
 ok "refresh: reordered commits are renumbered, stale patches removed" reorder
+
+gdb_scripts() {
+	mkdir -p "$LINUX/scripts/gdb/linux"
+	echo 'import gdb' >"$LINUX/scripts/gdb/linux/barns.py"
+	lgit add -A
+	lgit commit -qm 'scripts/gdb: show barns'
+	refresh && [ "$(cat "$REPO/gdb/linux/barns.py")" = 'import gdb' ] &&
+	grep -q 'show-barns.patch gdb/linux/barns.py$' "$REPO/patches/series" &&
+	lay && [ "$(lgit show HEAD:scripts/gdb/linux/barns.py)" = 'import gdb' ]
+}
+ok "refresh: what is for scripts/gdb is in gdb" gdb_scripts
 
 fake_repo
 before=$(snapshot)
