@@ -99,6 +99,7 @@
 #include <linux/mmzone.h>
 #include <linux/prefetch.h>
 #include <trace/events/slab_sheaf.h>
+#include <kunit/visibility.h>
 
 #include "internal.h"
 #include "slab_sheaf.h"
@@ -108,6 +109,7 @@
  * can write to it.
  */
 const struct slab_sheaf slab_no_sheaf_storage;
+EXPORT_SYMBOL_IF_KUNIT(slab_no_sheaf_storage);
 
 /* It is not counted further: who gives for long may begin to take. */
 #define SHEAF_GIVEN_MAX	64u

@@ -547,6 +547,7 @@ unsigned int sheaves_cpus_of_node(int node)
 {
 	return READ_ONCE(nr_cpus_of_node[node]);
 }
+EXPORT_SYMBOL_IF_KUNIT(sheaves_cpus_of_node);
 
 /*
  * Falls back to other nodes if this one has no memory, or not yet. Not static for the

@@ -804,8 +804,8 @@ static void no_user_data_beside_barns(struct kunit *test)
 	of_barns = virt_to_slab(st->cache->barns)->slab_cache;
 	KUNIT_EXPECT_STREQ(test, of_barn->name, "sheaf-barn");
 	KUNIT_EXPECT_STREQ(test, of_barns->name, "sheaf-barns");
-	KUNIT_EXPECT_TRUE(test, slab_unmergeable(of_barn));
-	KUNIT_EXPECT_TRUE(test, slab_unmergeable(of_barns));
+	KUNIT_EXPECT_TRUE(test, of_barn->flags & SLAB_NO_MERGE);
+	KUNIT_EXPECT_TRUE(test, of_barns->flags & SLAB_NO_MERGE);
 	KUNIT_EXPECT_EQ(test, sheaf_capacity(of_barn), 0);
 	KUNIT_EXPECT_EQ(test, sheaf_capacity(of_barns), 0);
 }

@@ -327,11 +327,15 @@ fio_null_blk() {
 }
 
 fio_ublk() {
-	fio_of /dev/ublkb0 "$1"
+	fio_of "of ublk_server" "$1"
 	PREPARE=ublk_server FINISH=server_killed
 }
 
-ublk_server() { server '^/dev/ublkb0$' ublk_null -q "$((TASKS < 16 ? TASKS : 16))" -d 128; }
+# The device of the one before may not be gone yet, and then this is another one.
+ublk_server() {
+	server '^/dev/ublkb[0-9]*$' ublk_null -q "$((TASKS < 16 ? TASKS : 16))" -d 128
+	CMD[2]=--filename=$(grep -m 1 '^/dev/ublkb' server)
+}
 
 # Transactions, each with a journal that is made and removed.
 sqlite() {
@@ -449,7 +453,8 @@ profile() {
 	perf_said all report --children -i data -g none -F "overhead_children,dso,sym" -t '|' --stdio
 	[ -n "$LOCKS" ] || return 0
 	attempt perf lock record -q -o locks -- "${CMD[@]}"
-	perf_said lock lock contention -i locks -E 15
+	# less is left out of the stacks than usual: the locks of barns are in functions of their own
+	perf_said lock lock contention -i locks --stack-skip 2 -E 15
 }
 
 # measure NAME FUNCTION ARGUMENT...
