@@ -130,6 +130,8 @@ unit() {
 
 		[Service]
 		ExecStart=/opt/sheaves/guest.sh
+		# pressure.sh has a process killed for want of memory, and goes on
+		OOMPolicy=continue
 		TimeoutStopSec=30
 
 		[Install]
