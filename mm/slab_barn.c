@@ -50,6 +50,7 @@
 #include <kunit/visibility.h>
 
 #include "slab_barn.h"
+#include "slab_sheaf_debug.h"
 
 /*
  * Who must wait here waits for other CPUs. Where there is only one, nobody does, except
@@ -61,12 +62,60 @@ static void note_contention(struct node_barn *barn)
 		WRITE_ONCE(barn->contended, READ_ONCE(barn->contended) + 1);
 }
 
+#ifdef CONFIG_DEBUG_SLAB_SHEAVES
+/* Of long lists, now and then is enough. */
+#define CHECK_LENGTH	32
+
+/* What is on a list, as far as its links are such. Returns whether they are. */
+static bool add_up(struct list_head *sheaves, unsigned int *nr,
+		   unsigned long *objects)
+{
+	struct slab_sheaf *sheaf;
+
+	list_for_each_entry(sheaf, sheaves, barn_list) {
+		if (!sheaf_is_linked(&sheaf->barn_list))
+			return false;
+		(*nr)++;
+		*objects += sheaf->size;
+	}
+	return true;
+}
+
+/* What is counted is what there is. */
+static void check_barn(struct node_barn *barn)
+{
+	unsigned long objects = 0, ignored = 0;
+	unsigned int full = 0, empty = 0;
+
+	lockdep_assert_held(&barn->lock);
+	if (barn->nr_full + barn->nr_empty > CHECK_LENGTH &&
+	    barn->checks++ % CHECK_LENGTH)
+		return;
+	if (!add_up(&barn->sheaves_full, &full, &objects) ||
+	    !add_up(&barn->sheaves_empty, &empty, &ignored))
+		return;
+	if (full != barn->nr_full || empty != barn->nr_empty ||
+	    objects != barn->nr_objects)
+		sheaf_complain(NULL, "a barn that has not what it counts", barn);
+}
+#else
+static __always_inline void check_barn(struct node_barn *barn) { }
+#endif
+
 #define lock_barn(barn, flags)						\
 do {									\
 	struct node_barn *__barn = (barn);				\
 									\
 	note_contention(__barn);					\
 	spin_lock_irqsave(&__barn->lock, flags);			\
+} while (0)
+
+#define unlock_barn(barn, flags)					\
+do {									\
+	struct node_barn *__barn = (barn);				\
+									\
+	check_barn(__barn);						\
+	spin_unlock_irqrestore(&__barn->lock, flags);			\
 } while (0)
 
 static void add_full(struct node_barn *barn, struct slab_sheaf *sheaf)
@@ -218,7 +267,7 @@ void barn_set_limits(struct node_barn *barn, unsigned int max_full,
 	lock_barn(barn, flags);
 	WRITE_ONCE(barn->max_full, max_full);
 	WRITE_ONCE(barn->max_empty, max_empty);
-	spin_unlock_irqrestore(&barn->lock, flags);
+	unlock_barn(barn, flags);
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_set_limits);
 
@@ -240,7 +289,7 @@ struct slab_sheaf *barn_get_full(struct node_barn *barn)
 	lock_barn(barn, flags);
 	if (barn->nr_full)
 		full = take_full(barn);
-	spin_unlock_irqrestore(&barn->lock, flags);
+	unlock_barn(barn, flags);
 	return full;
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_get_full);
@@ -263,7 +312,7 @@ struct slab_sheaf *barn_get_empty(struct node_barn *barn)
 	lock_barn(barn, flags);
 	if (barn->nr_empty)
 		empty = take_empty(barn);
-	spin_unlock_irqrestore(&barn->lock, flags);
+	unlock_barn(barn, flags);
 	return empty;
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_get_empty);
@@ -289,7 +338,7 @@ bool barn_put_full(struct node_barn *barn, struct slab_sheaf *full)
 	fits = may_add_full(barn);
 	if (fits)
 		add_full(barn, full);
-	spin_unlock_irqrestore(&barn->lock, flags);
+	unlock_barn(barn, flags);
 	return fits;
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_put_full);
@@ -315,7 +364,7 @@ bool barn_put_empty(struct node_barn *barn, struct slab_sheaf *empty)
 	fits = may_add_empty(barn);
 	if (fits)
 		add_empty(barn, empty);
-	spin_unlock_irqrestore(&barn->lock, flags);
+	unlock_barn(barn, flags);
 	return fits;
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_put_empty);
@@ -347,7 +396,7 @@ struct slab_sheaf *barn_swap_empty(struct node_barn *barn,
 			*empty = NULL;
 		}
 	}
-	spin_unlock_irqrestore(&barn->lock, flags);
+	unlock_barn(barn, flags);
 	return full;
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_swap_empty);
@@ -376,7 +425,7 @@ struct slab_sheaf *barn_swap_full(struct node_barn *barn,
 		empty = take_empty(barn);
 		add_full(barn, full);
 	}
-	spin_unlock_irqrestore(&barn->lock, flags);
+	unlock_barn(barn, flags);
 	return empty;
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_swap_full);
@@ -451,7 +500,7 @@ void barn_take_all(struct node_barn *barn, struct list_head *full,
 	} else {
 		splice_all(barn, full, empty);
 	}
-	spin_unlock_irqrestore(&barn->lock, flags);
+	unlock_barn(barn, flags);
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_take_all);
 
@@ -470,7 +519,7 @@ void barn_take_oldest(struct node_barn *barn, unsigned int nr,
 
 	lock_barn(barn, flags);
 	take_oldest_full(barn, nr, full);
-	spin_unlock_irqrestore(&barn->lock, flags);
+	unlock_barn(barn, flags);
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_take_oldest);
 
@@ -499,7 +548,7 @@ unsigned int barn_take_unneeded(struct node_barn *barn, struct list_head *full,
 	take_oldest_full(barn, nr_full, full);
 	take_oldest_empty(barn, nr_empty, empty);
 	most = balance_used(&barn->range_full);
-	spin_unlock_irqrestore(&barn->lock, flags);
+	unlock_barn(barn, flags);
 	return most;
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_take_unneeded);

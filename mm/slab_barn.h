@@ -83,6 +83,7 @@ static inline bool sheaf_is_linked(const struct list_head *entry)
  * @granted: Bytes that it may have above the least. Not the barn's business, and not
  *	     protected by @lock: see mm/slab_sheaf_grow.c.
  * @payer: The node whose memory that is. As @granted.
+ * @checks: How often somebody could have looked at the lists.
  * @demand: What the barn could not do. Not protected, and not the barn's business, either.
  */
 struct node_barn {
@@ -101,6 +102,9 @@ struct node_barn {
 	unsigned long granted;
 	int payer;
 	struct barn_demand demand;
+#ifdef CONFIG_DEBUG_SLAB_SHEAVES
+	unsigned int checks;
+#endif
 };
 
 void barn_init(struct node_barn *barn, unsigned int max_full,

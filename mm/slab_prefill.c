@@ -87,6 +87,7 @@ static bool fill_from_slabs(struct kmem_cache *s, gfp_t gfp,
 	nr = slab_fill(s, sheaf->objects + sheaf->size, size - sheaf->size,
 		       wanted, gfp, &sheaf->reserves);
 	if (sheaf->oversize) {
+		sheaf_check_in(s, sheaf->objects + sheaf->size, nr);
 		__sheaf_code(s, sheaf->objects + sheaf->size, nr);
 		sheaf->size += nr;
 	} else {
@@ -104,13 +105,18 @@ static bool fill_from_slabs(struct kmem_cache *s, gfp_t gfp,
  */
 static void *take_oversize(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
+	void *object;
+
 	sheaf->size--;
-	return sheaf_object(s, sheaf, sheaf->size);
+	object = sheaf_object(s, sheaf, sheaf->size);
+	sheaf_check_out(s, &object, 1);
+	return object;
 }
 
 static void free_oversize(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
 	__sheaf_code(s, sheaf->objects, sheaf->size);
+	sheaf_check_out(s, sheaf->objects, sheaf->size);
 	slab_flush(s, sheaf->objects, sheaf->size);
 	kfree_nosheaf(sheaf);
 }

@@ -343,6 +343,7 @@ static void free_rcu_sheaf(struct slab_sheaf *sheaf)
 
 	/* Marked they are not, until they can be allocated. */
 	__sheaf_code(s, sheaf->objects, sheaf->size);
+	sheaf_check_out(s, sheaf->objects, sheaf->size);
 	drop_freed_twice(s, sheaf);
 	size = sheaf->size;
 	if (IS_ENABLED(CONFIG_DEBUG_OBJECTS_RCU_HEAD))
@@ -711,6 +712,7 @@ static bool kfree_rcu_slow(struct kmem_cache *s, void *object)
 	} else {
 		void **slot = &sheaf->objects[sheaf->size];
 
+		sheaf_check_in(s, &object, 1);
 		*slot = sheaf_code(s, slot, object);
 		WRITE_ONCE(sheaf->size, sheaf->size + 1);
 		if (sheaf->size == sheaf->capacity)

@@ -230,6 +230,7 @@ static struct slab_sheaf *alloc_empty_sheaf(struct kmem_cache *s,
 void free_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
 	VM_WARN_ON_ONCE(sheaf->size);
+	sheaf_check_freed(s, sheaf);
 	kfree_nosheaf(sheaf);
 	stat(s, SHEAF_FREE);
 }
@@ -279,7 +280,12 @@ static struct slab_sheaf *sound_empty(struct kmem_cache *s,
  */
 static struct slab_sheaf *take_any_spare(struct slub_percpu_sheaves *pcs)
 {
-	return READ_ONCE(pcs->spare) ? xchg(&pcs->spare, NULL) : NULL;
+	struct slab_sheaf *spare;
+
+	spare = READ_ONCE(pcs->spare) ? xchg(&pcs->spare, NULL) : NULL;
+	if (spare)
+		sheaf_check_taken(spare);
+	return spare;
 }
 
 /* The same, if it is to be used. */
@@ -295,6 +301,7 @@ static void give_spare(struct slub_percpu_sheaves *pcs,
 	lockdep_assert_held(&pcs->lock);
 	if (!sheaf)
 		return;
+	sheaf_check_spare(sheaf);
 	if (IS_ENABLED(CONFIG_PARISC) || IS_ENABLED(CONFIG_SPARC32)) {
 		/* There xchg() takes a lock, and who holds it would not see a store. */
 		xchg(&pcs->spare, sheaf);
@@ -307,6 +314,7 @@ static void give_spare(struct slub_percpu_sheaves *pcs,
 static void set_main(struct slub_percpu_sheaves *pcs, struct slab_sheaf *sheaf)
 {
 	lockdep_assert_held(&pcs->lock);
+	sheaf_check_used(sheaf);
 	/* Others may look at it to count. */
 	WRITE_ONCE(pcs->main, sheaf);
 }
@@ -355,8 +363,10 @@ get_full(struct kmem_cache *s, struct node_barn *barn)
 {
 	struct slab_sheaf *full = barn_get_full(barn);
 
-	if (full)
+	if (full) {
+		sheaf_check_taken(full);
 		trace_slab_barn_get(s, barn, false);
+	}
 	return full;
 }
 
@@ -365,8 +375,10 @@ get_empty(struct kmem_cache *s, struct node_barn *barn)
 {
 	struct slab_sheaf *empty = barn_get_empty(barn);
 
-	if (empty)
+	if (empty) {
+		sheaf_check_taken(empty);
 		trace_slab_barn_get_empty(s, barn);
+	}
 	return empty;
 }
 
@@ -374,8 +386,11 @@ static __always_inline bool put_full(struct kmem_cache *s,
 				     struct node_barn *barn,
 				     struct slab_sheaf *full)
 {
-	if (!barn_put_full(barn, full))
+	sheaf_check_full(s, full);
+	if (!barn_put_full(barn, full)) {
+		sheaf_check_taken(full);
 		return false;
+	}
 	trace_slab_barn_put(s, barn, false);
 	return true;
 }
@@ -384,8 +399,11 @@ static __always_inline bool put_empty(struct kmem_cache *s,
 				      struct node_barn *barn,
 				      struct slab_sheaf *empty)
 {
-	if (!barn_put_empty(barn, empty))
+	sheaf_check_empty(s, empty);
+	if (!barn_put_empty(barn, empty)) {
+		sheaf_check_taken(empty);
 		return false;
+	}
 	trace_slab_barn_put_empty(s, barn);
 	return true;
 }
@@ -394,18 +412,27 @@ static __always_inline bool put_empty(struct kmem_cache *s,
 static __always_inline struct slab_sheaf *
 swap_empty(struct kmem_cache *s, struct node_barn *barn, struct slab_sheaf **empty)
 {
-	struct slab_sheaf *full = barn_swap_empty(barn, empty);
+	struct slab_sheaf *full;
 
-	if (full)
+	sheaf_check_empty(s, *empty);
+	full = barn_swap_empty(barn, empty);
+	if (IS_ENABLED(CONFIG_DEBUG_SLAB_SHEAVES) && *empty)
+		sheaf_check_taken(*empty);
+	if (full) {
+		sheaf_check_taken(full);
 		trace_slab_barn_get(s, barn, !*empty);
+	}
 	return full;
 }
 
 static __always_inline struct slab_sheaf *
 swap_full(struct kmem_cache *s, struct node_barn *barn, struct slab_sheaf *full)
 {
-	struct slab_sheaf *empty = barn_swap_full(barn, full);
+	struct slab_sheaf *empty;
 
+	sheaf_check_full(s, full);
+	empty = barn_swap_full(barn, full);
+	sheaf_check_taken(empty ?: full);
 	if (empty)
 		trace_slab_barn_put(s, barn, true);
 	return empty;
@@ -914,6 +941,7 @@ static void *alloc_by_refill(struct kmem_cache *s, struct slab_sheaf *sheaf,
 	stat_add(s, SHEAF_REFILL, nr);
 
 	VM_WARN_ON_ONCE(sheaf->size);
+	sheaf_check_fits(s, sheaf->objects, nr);
 	sheaf_add_refilled(s, sheaf, nr);
 	object = sheaf_unmark(s, sheaf_pop(s, sheaf));
 	if (sheaf->size)
@@ -1123,6 +1151,7 @@ static unsigned int take_from_sheaves(struct kmem_cache *s, unsigned int nr,
 		}
 		local_unlock(&s->cpu_sheaves->lock);
 
+		sheaf_check_out(s, p + done, batch);
 		unmark_objects(s, p + done, batch);
 		if (unlikely(rest))
 			free_empty_sheaf(s, rest);
@@ -1195,6 +1224,8 @@ static void push_objects(struct kmem_cache *s, struct slab_sheaf *sheaf,
 		}
 		return;
 	}
+	sheaf_check_fits(s, p, nr);
+	sheaf_check_in(s, p, nr);
 	memcpy(sheaf->objects + sheaf->size, p, nr * sizeof(*p));
 	sheaf->size += nr;
 }
@@ -1522,6 +1553,7 @@ void sheaf_top_up(struct kmem_cache *s, struct slab_sheaf *sheaf,
 	if (sheaf->size >= size)
 		return;
 	nr = take_from_sheaves(s, size - sheaf->size, slots);
+	sheaf_check_in(s, slots, nr);
 	__sheaf_encode(s, slots, nr);
 	sheaf->size += nr;
 }

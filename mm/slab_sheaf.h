@@ -16,6 +16,7 @@
 
 #include "slab.h"
 #include "slab_barn.h"
+#include "slab_sheaf_debug.h"
 
 /* What the largest piece of memory that can be allocated has room for. */
 #define SHEAF_MAX_CAPACITY						\
@@ -133,14 +134,18 @@ static __always_inline void *sheaf_pop(const struct kmem_cache *s,
 				       struct slab_sheaf *sheaf)
 {
 	unsigned int size = sheaf->size - 1;
+	void *object;
 
 	sheaf->size = size;
-	return sheaf_object(s, sheaf, size);
+	object = sheaf_object(s, sheaf, size);
+	sheaf_check_out(s, &object, 1);
+	return object;
 }
 
 /* For those who have a sheaf to themselves: from here on it is as all others are. */
 static inline void sheaf_encode(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
+	sheaf_check_in(s, sheaf->objects, sheaf->size);
 	__sheaf_encode(s, sheaf->objects, sheaf->size);
 }
 
@@ -148,6 +153,7 @@ static inline void sheaf_encode(struct kmem_cache *s, struct slab_sheaf *sheaf)
 static inline void sheaf_decode(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
 	__sheaf_decode(s, sheaf->objects, sheaf->size);
+	sheaf_check_out(s, sheaf->objects, sheaf->size);
 }
 
 /* The first ones are left. What was behind them may have been decoded. */
@@ -163,6 +169,7 @@ static inline void sheaf_cut(struct slab_sheaf *sheaf, unsigned int size)
 static inline void sheaf_add_refilled(struct kmem_cache *s,
 				      struct slab_sheaf *sheaf, unsigned int nr)
 {
+	sheaf_check_in(s, sheaf->objects + sheaf->size, nr);
 	__sheaf_shuffle(sheaf->objects + sheaf->size, nr);
 	__sheaf_encode(s, sheaf->objects + sheaf->size, nr);
 	sheaf->size += nr;
@@ -286,6 +293,7 @@ static __always_inline void sheaf_collect(const struct kmem_cache *s,
 {
 	void **slot = &sheaf->objects[sheaf->size];
 
+	sheaf_check_in(s, &object, 1);
 	*slot = sheaf_code(s, slot, object);
 	sheaf->size++;
 }
@@ -294,6 +302,7 @@ static __always_inline void sheaf_collect(const struct kmem_cache *s,
 static __always_inline void sheaf_push(const struct kmem_cache *s,
 				       struct slab_sheaf *sheaf, void *object)
 {
+	sheaf_check_fits(s, &object, 1);
 	sheaf_mark(s, object);
 	sheaf_collect(s, sheaf, object);
 }

@@ -163,6 +163,7 @@ void release_sheaves(struct list_head *sheaves)
 			break;
 		}
 		list_del(&sheaf->barn_list);
+		sheaf_check_released(sheaf);
 		if (likely(sheaf_has_its_cache(sheaf)))
 			release_sheaf(sheaf->cache, sheaf);
 		else

@@ -3,8 +3,8 @@
 #
 # The documents of the series: build the pages of Documentation/admin-guide/mm and
 # Documentation/mm, and say what sphinx and kernel-doc warn of that they do not in the base;
-# then, that all files in /sys/kernel/slab/<cache>/ and all parameters of the series are
-# described. The pages are put into build/docs/pages; those of the base are built once.
+# then, that all files in /sys/kernel/slab/<cache>/, all tracepoints and all parameters of the
+# series are described. The pages are put into build/docs/pages; those of the base are built once.
 #
 # Needs python3 with venv, perl, make, and the network the first time: sphinx is installed
 # in build/docs/venv. Takes two minutes, the first time four. Prints the findings, then
@@ -22,6 +22,8 @@ DIRS="admin-guide/mm mm"
 WANTED=(admin-guide/mm/slab-sheaves.html mm/slab-sheaves.html)
 ABI=Documentation/ABI/testing/sysfs-kernel-slab
 PARAMETERS=Documentation/admin-guide/kernel-parameters.txt
+EVENTS=include/trace/events/slab_sheaf.h
+GUIDES=(Documentation/mm/slab-sheaves.rst Documentation/admin-guide/mm/slab-sheaves-watch.rst)
 FOUND=0
 
 # From its input, not at the end of a pipe, which is another process.
@@ -97,11 +99,18 @@ parameters() {
 		-e '/^module_param[a-z_]*\(/{s/^[a-z_]+\(([a-z_]+),.*/\1=/;G;s/(.*)\n(.*)/\2\1/p}' "$@"
 }
 
-# Each file of a cache, each parameter that is set at boot or in /sys/module.
+# The event of DEFINE_EVENT is the second word.
+events() {
+	tr '\n' ' ' <"$1" | grep -oE '\b(TRACE_EVENT\(\w+|DEFINE_EVENT\(\w+,\s*\w+)' | sed 's/.*[(, \t]//'
+}
+
+# Each file of a cache, each event, each parameter that is set at boot or in /sys/module.
 check_described() {
 	say "3/3 looking for what is not described"
 	listed "$(attributes "$TREE"/mm/slub.c "$TREE"/mm/slab_sheaf_sysfs.c)" \
 		"$(sed -n 's,^What:.*/sys/kernel/slab/<cache>/,,p' "$TREE/$ABI")" "$ABI"
+	listed "$(events "$TREE/$EVENTS")" \
+		"$(grep -ohE '\bslab_[a-z]+_[a-z_]+' "$TREE/${GUIDES[0]}" "$TREE/${GUIDES[1]}")" "${GUIDES[*]}"
 	listed "$(parameters "$TREE"/mm/slab_*.c)" \
 		"$(sed -nE 's/^\t([a-z_.]+=).*/\1/p' "$TREE/$PARAMETERS")" "$PARAMETERS"
 }

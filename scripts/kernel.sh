@@ -35,11 +35,12 @@ configurations() {
 	cat <<-EOF
 		guest common guest series series-all
 		hardened common guest hardened series series-all
-		debug common guest debug hardened series series-all
+		debug common guest debug checked hardened series series-all
 		rt common guest rt hardened series series-all
 		isolated common guest isolated series series-all
 		mutants common guest mutants series series-all
 		mutants-hardened common guest mutants hardened series series-all
+		mutants-checked common guest mutants checked series series-all
 		tiny common tiny series-all
 		debuggers common debuggers
 		bench common guest bench

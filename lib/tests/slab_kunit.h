@@ -109,6 +109,7 @@ struct slab_test {
 	unsigned long nr_held;
 	unsigned long nr_broken;	/* objects that had lost their marks */
 	unsigned long nr_ignored;	/* frees of what was free already, but counted */
+	bool broken_on_purpose;		/* nobody counts complaints */
 	const struct slab_counter *counters;	/* besides the common ones */
 	struct moves before;
 	struct kunit_resource resource;
@@ -533,6 +534,16 @@ static inline void skip_if_double_free_is_seen(struct kunit *test)
 		kunit_skip(test, "memory allocation profiling finds it out before");
 }
 
+/* How often DEBUG_SLAB_SHEAVES has complained since the last time. */
+static inline int complaints(void)
+{
+#ifdef CONFIG_DEBUG_SLAB_SHEAVES
+	return atomic_xchg(&sheaf_complaints, 0);
+#else
+	return 0;
+#endif
+}
+
 /* Frees what the test holds, and destroys the cache, which must be clean. */
 static inline void finish_cache(struct kunit *test)
 {
@@ -546,6 +557,7 @@ static inline void finish_cache(struct kunit *test)
 	st->cache = NULL;
 	KUNIT_EXPECT_EQ(test, st->slab_errors, 0);
 	KUNIT_EXPECT_EQ(test, st->nr_broken, 0);
+	KUNIT_EXPECT_EQ(test, st->broken_on_purpose ? 0 : complaints(), 0);
 }
 
 /*
@@ -922,6 +934,7 @@ static inline int slab_test_setup(struct kunit *test, struct slab_test *st,
 		return -ENOMEM;
 	test->priv = st;
 	st->counters = counters;
+	complaints();
 	bind_to(test, cpu < 0 ? raw_smp_processor_id() : cpu);
 	/* Makes the slab allocator count its errors there. */
 	return kunit_add_named_resource(test, NULL, NULL, &st->resource, "slab_errors",

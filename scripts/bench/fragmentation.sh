@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # fragmentation.sh [SCENE...]: in the guest, what slabs hold where most objects have died, in
-# two scenes, one after the other, or those that are named. Prints a line of JSON for each figure, as
+# two scenes, storm and night, one after the other, or those that are named. Prints a line of JSON for each figure, as
 # lib/tests/slab_bench_kunit.c does, of the group "aging".
 #
 # storm: files are made, looked for and removed, on ext4 in memory and on tmpfs, in a
@@ -14,6 +14,9 @@
 # find, and writes to a file through a journal, all at a time, among residents.py's
 # processes, which stay, or are replaced. Measured after the last rest; then follow one
 # more hour, drop_caches and a rest, and it is measured again.
+#
+# rest: nothing for so long that what nobody needs has been given back, to tell what others
+# find who come right after a scene from what is left of it for good.
 #
 # What is measured, of all caches, and of those of dentries and of inodes:
 #
@@ -375,10 +378,10 @@ done
 [ -d "$SLAB" ] || die "there is no $SLAB"
 [ $# -gt 0 ] || set -- storm night
 for scene; do
-	case $scene in storm | night) ;; *) die "no scene \`$scene', choose storm or night" ;; esac
+	case $scene in storm | night | rest) ;; *) die "no scene \`$scene', choose storm, night or rest" ;; esac
 done
 mount_all
 for scene; do
-	$scene
+	case $scene in rest) rest $REST ;; *) $scene ;; esac
 done
 say "done"

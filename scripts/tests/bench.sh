@@ -455,6 +455,8 @@ ok "fragmentation: the night has five hours" hours
 ok "fragmentation: one scene" age storm
 only_storm() { ! grep -q hackbench "$DIR/load" && ! grep -q night "$DIR/memory.out"; }
 ok "fragmentation: is no other one" only_storm
+rested() { age rest && ! grep -q case "$DIR/memory.out"; }
+ok "fragmentation: a rest measures nothing" rested
 ok "fragmentation: an unknown scene" fails_with "no scene .flood'" age flood
 program hackbench 'echo no room >&2' 'exit 1'
 ok "fragmentation: a load that fails" fails_with 'hackbench failed: no room' age night

@@ -7,12 +7,15 @@ mutants.py files LIST                the files that mutants change
 mutants.py todo LIST FROM RESULTS WHICH   which are to be run: number, topology, tests, kernel, append
 mutants.py record LIST FROM RESULTS N LOG     what the guest's log says of mutant N
 mutants.py report LIST FROM RESULTS  the tables; fails when a mutant went unnoticed
+mutants.py checker LIST FROM LOGS    the table of what DEBUG_SLAB_SHEAVES said, from the logs
+                                     LOGS/checker-N.log; fails when of one it said nothing
 
 LIST, scripts/tests/kunit.mutants, says what a mutant looks like. A mutant is a condition,
 (slab_mutant == N), and slab_mutant is what the command line of the kernel says, when all
 initcalls have run. Results are kept until the mutant, what it changes, or a test changes.
 """
 
+import collections
 import fnmatch
 import glob
 import hashlib
@@ -43,7 +46,8 @@ static int __init wake_slab_mutant(void)
 }
 late_initcall_sync(wake_slab_mutant);
 """
-KNOWN = {"file", "in", "tests", "topology", "append", "selftests", "machine", "kernel"}
+KNOWN = {"file", "in", "tests", "topology", "append", "selftests", "machine", "kernel",
+         "checker"}
 SELFTESTS = "tools/testing/selftests/slab"
 TESTS = "lib/tests/slab_*_kunit.c"
 
@@ -340,6 +344,44 @@ def noticed(result):
     return bool(result["failed"] or result["died"] or result["splat"])
 
 
+COMPLAINT = re.compile(r"SLUB .*: DEBUG_SLAB_SHEAVES: (.*) \([0-9a-fx]+\)$", re.M)
+
+
+def complaints(log):
+    """What DEBUG_SLAB_SHEAVES has said, most often first."""
+    said = collections.Counter(COMPLAINT.findall(read(log) if os.path.exists(log) else ""))
+    return said.most_common()
+
+
+def checked(mutants, which):
+    """Those that it should see."""
+    mutants = {n: m for n, m in mutants.items() if "checker" in m.head}
+    return {n: mutants[n] for n in numbers(which, mutants)}
+
+
+def todo_checker(mutants, which):
+    for n, m in checked(mutants, which).items():
+        print(n, m.head["topology"], m.head["tests"], "checked", m.head["append"], sep="\t")
+
+
+def report_checker(mutants, logs):
+    """Prints Markdown. Returns how many mutants it did not see."""
+    unseen, races, rows = [], 0, []
+    for n, m in checked(mutants, "").items():
+        said = complaints(os.path.join(logs, f"checker-{n}.log"))
+        races += m.head["checker"] == "race"
+        if not said:
+            unseen.append(n)
+        what = "; ".join(f"{text} ({times} times)" if times > 1 else text
+                         for text, times in said[:2])
+        rows.append(f"| {n} | {m.title} | {m.head['checker']} | {what or '**nothing**'} |")
+    print("# What DEBUG_SLAB_SHEAVES says of bugs that are put in\n")
+    print(f"{len(rows)} bugs, {races} of them races; of {len(unseen)} it said nothing.\n")
+    print("| number | what is wrong | kind | what it says |\n|---|---|---|---|")
+    print("\n".join(rows))
+    return len(unseen)
+
+
 def todo_selftests(mutants, tree, results, which):
     mutants = {n: m for n, m in mutants.items() if "selftests" in m.head}
     for n in numbers(which, mutants):
@@ -464,6 +506,10 @@ def main():
         record_selftests(mutants[int(number)], tree, results, out, log)
     elif what == "report-selftests":
         sys.exit(1 if report_selftests(mutants, *rest) else 0)
+    elif what == "todo-checker":
+        todo_checker(mutants, *rest)
+    elif what == "checker":
+        sys.exit(1 if report_checker(mutants, *rest) else 0)
     elif what == "judge":       # a guest without any mutant
         tree, tests, log = rest
         result = judge(log, tree, tests)

@@ -9,6 +9,9 @@
 #   mutants.sh selftests does the same with the kselftests that mutants name:
 #   build/mutants-selftests.md
 #
+#   mutants.sh checker does it with those that DEBUG_SLAB_SHEAVES should see, in a kernel that
+#   has it, and looks for what it says: build/mutants-checker.md
+#
 #   MUTANTS="3 5-9" chooses; 0 is the kernel without a mutant. What has been run is not run
 #   again until the mutant, what it changes or a test changes: build/mutants/results.
 #
@@ -123,6 +126,28 @@ selftests() {
 	[ $rc -eq 0 ] || die "mutants went unnoticed"
 }
 
+# Those that it should see; and without any, where it must say nothing.
+checker() {
+	local number topology tests kernel append said n k=0 rc=0
+
+	mutants todo-checker "$MUTANTS" >"$DIR/todo-checker"
+	APPEND="kunit.filter_glob=$ALL kunit_shutdown=poweroff" boot checker-0 checked 4cpu $ALL_LIMIT
+	said=$(mutants judge "$TREE" "$ALL" "$LOGS/mutants/checker-0.log") ||
+		die "without any mutant: $said, see $(rel "$LOGS")/mutants/checker-0.log"
+	say "no mutant: $said"
+	n=$(wc -l <"$DIR/todo-checker")
+	while IFS=$'\t' read -r number topology tests kernel append <&8; do
+		k=$((k + 1))
+		APPEND="slab_mutant=$number kunit.filter_glob=$tests kunit_shutdown=poweroff $append" \
+			boot "checker-$number" "$kernel" "$topology" $LIMIT
+		say "$k of $n, mutant $number: $(grep -ac 'DEBUG_SLAB_SHEAVES: ' \
+			"$LOGS/mutants/checker-$number.log" || :) complaints"
+	done 8<"$DIR/todo-checker"
+	mutants checker "$LOGS/mutants" >"$BUILD/mutants-checker.md" || rc=$?
+	say "$(sed -n 3p "$BUILD/mutants-checker.md") $(rel "$BUILD/mutants-checker.md")"
+	[ $rc -eq 0 ] || die "DEBUG_SLAB_SHEAVES said nothing of some"
+}
+
 [[ "$MUTANTS" =~ ^[0-9\ -]*$ ]] || die "MUTANTS=$MUTANTS is not numbers and ranges, such as 3 5-9"
 args_end_here
 need_tool rsync python3
@@ -134,6 +159,11 @@ if [ "${1:-}" = selftests ]; then
 	"$SCRIPTS/kernel.sh" -d "$DIR" guest
 	"$SCRIPTS/kernel.sh" -d "$DIR" isolated
 	selftests
+	exit
+fi
+if [ "${1:-}" = checker ]; then
+	"$SCRIPTS/kernel.sh" -d "$DIR" "$(config_of checked)"
+	checker
 	exit
 fi
 mutants todo "$TREE" "$RESULTS" "$MUTANTS" >"$DIR/todo"

@@ -115,6 +115,7 @@ breaks "a barn loses an empty sheaf" lost-empty slab_barn.c '
 	{ print }'
 WITHOUT_BARN_LOCK='
 	!/define/ {
+		sub(/unlock_barn\(barn, flags\)/, "local_irq_restore(flags)")
 		sub(/lock_barn\(barn, flags\)|spin_lock_irqsave\(&barn->lock, flags\)/, "local_irq_save(flags)")
 		sub(/spin_unlock_irqrestore\(&barn->lock, flags\)/, "local_irq_restore(flags)")
 	}
@@ -137,11 +138,9 @@ breaks "a sheaf is used after it was freed" after-free slab_sheaf.c '
 breaks "a spare has two owners" two-owners slab_sheaf.c '
 	/^static struct slab_sheaf \*take_any_spare/ { f = 1 }
 	f && /xchg/ {
-		print "\tstruct slab_sheaf *spare = READ_ONCE(pcs->spare);"
-		print "\tint i;"
-		print "\tfor (i = 0; spare && i < 3000; i++) cpu_relax();"
+		print "\tspare = READ_ONCE(pcs->spare);"
+		print "\tfor (int i = 0; spare && i < 3000; i++) cpu_relax();"
 		print "\tif (spare) WRITE_ONCE(pcs->spare, NULL);"
-		print "\treturn spare;"
 		f = 0
 		next
 	}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit tests of what looks after sheaves, DEBUG_SLAB_SHEAVES
+ *
+ * The tests tell it what a bug would: of an object that is put into two sheaves, of a sheaf
+ * that is in two places. Nothing of that happens, so there is nothing to be mended. What
+ * happens without a bug must not be complained about.
+ */
+
+#include <linux/module.h>
+
+#include "slab_kunit.h"
+
+static struct slab_test *with_checked_cache(struct kunit *test)
+{
+	struct kmem_cache_args args = { .sheaf_capacity = 12 };
+	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, &args);
+
+	skip_without_sheaves(test);
+	complaints();
+	return st;
+}
+
+/* Of the test alone: nobody else knows it. */
+static struct slab_sheaf *made_up_sheaf(struct kunit *test, unsigned int size)
+{
+	struct slab_test *st = test->priv;
+	struct slab_sheaf *sheaf;
+
+	sheaf = kunit_kzalloc(test, struct_size(sheaf, objects, st->cap), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, sheaf);
+	sheaf->cache = st->cache;
+	sheaf->capacity = st->cap;
+	sheaf->size = size;
+	return sheaf;
+}
+
+/* By main, spare, the barn and slabs, and back; by arrays; and when all is given back. */
+static void all_is_well(struct kunit *test)
+{
+	struct slab_test *st = with_checked_cache(test);
+	unsigned long n = 8 * st->cap;
+
+	grab(test, n);
+	release(test, n);
+	grab(test, n);
+	kmem_cache_shrink(st->cache);
+	release(test, n);
+	kmem_cache_shrink(st->cache);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+}
+
+static void object_in_two_sheaves(struct kunit *test)
+{
+	struct slab_test *st = with_checked_cache(test);
+	void *object;
+
+	grab(test, 1);
+	object = st->held;
+	sheaf_check_in(st->cache, &object, 1);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+	sheaf_check_in(st->cache, &object, 1);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+	sheaf_check_out(st->cache, &object, 1);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+}
+
+static void object_in_no_sheaf(struct kunit *test)
+{
+	struct slab_test *st = with_checked_cache(test);
+	void *object;
+
+	grab(test, 1);
+	object = st->held;
+	sheaf_check_in(st->cache, &object, 1);
+	sheaf_check_out(st->cache, &object, 1);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+	sheaf_check_out(st->cache, &object, 1);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+}
+
+/* Each of an array, whichever it is. */
+static void object_in_an_array(struct kunit *test)
+{
+	struct slab_test *st = with_checked_cache(test);
+	void *p[3], *last;
+
+	KUNIT_ASSERT_EQ(test, kmem_cache_alloc_bulk(st->cache, GFP_KERNEL, 3, p), 3);
+	last = p[2];
+	sheaf_check_in(st->cache, &last, 1);
+	sheaf_check_in(st->cache, p, 3);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+	sheaf_check_out(st->cache, p, 3);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+	kmem_cache_free_bulk(st->cache, 3, p);
+}
+
+static void object_of_another_cache(struct kunit *test)
+{
+	struct slab_test *st = with_checked_cache(test);
+	void *object = kunit_kmalloc(test, 512, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, object);
+	sheaf_check_in(st->cache, &object, 1);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+	sheaf_check_out(st->cache, &object, 1);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+}
+
+static void inside_of_an_object(struct kunit *test)
+{
+	struct slab_test *st = with_checked_cache(test);
+	void *object;
+
+	grab(test, 1);
+	object = (void *)st->held + 8;
+	sheaf_check_in(st->cache, &object, 1);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+	sheaf_check_out(st->cache, &object, 1);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+}
+
+static void sheaf_in_two_places(struct kunit *test)
+{
+	struct slab_test *st = with_checked_cache(test);
+	struct slab_sheaf *sheaf = made_up_sheaf(test, 2);
+
+	sheaf_check_spare(sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+	sheaf_check_spare(sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+	sheaf_check_used(sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+	sheaf->size = 0;
+	sheaf_check_freed(st->cache, sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+}
+
+static void sheaf_in_no_place(struct kunit *test)
+{
+	struct slab_test *st = with_checked_cache(test);
+	struct slab_sheaf *sheaf = made_up_sheaf(test, 0);
+
+	sheaf_check_empty(st->cache, sheaf);
+	sheaf_check_taken(sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+	sheaf_check_taken(sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+	sheaf_check_freed(st->cache, sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+}
+
+static void sheaf_that_is_not_full(struct kunit *test)
+{
+	struct slab_test *st = with_checked_cache(test);
+	struct slab_sheaf *sheaf = made_up_sheaf(test, st->cap - 1);
+
+	sheaf_check_full(st->cache, sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+	sheaf_check_taken(sheaf);
+	sheaf_check_empty(st->cache, sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+	sheaf_check_released(sheaf);
+	sheaf->size = 0;
+	sheaf_check_freed(st->cache, sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+}
+
+static void sheaf_of_another_cache(struct kunit *test)
+{
+	struct slab_test *st = with_checked_cache(test);
+	struct slab_sheaf *sheaf = made_up_sheaf(test, 0);
+
+	sheaf->cache = NULL;
+	sheaf_check_empty(st->cache, sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+	sheaf_check_released(sheaf);
+	sheaf_check_freed(st->cache, sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+}
+
+static void freed_sheaf_has_objects(struct kunit *test)
+{
+	struct slab_test *st = with_checked_cache(test);
+	struct slab_sheaf *sheaf = made_up_sheaf(test, 1);
+
+	sheaf_check_freed(st->cache, sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+}
+
+static void freed_sheaf_is_in_a_barn(struct kunit *test)
+{
+	struct slab_test *st = with_checked_cache(test);
+	struct slab_sheaf *sheaf = made_up_sheaf(test, 0);
+
+	sheaf_check_empty(st->cache, sheaf);
+	sheaf_check_freed(st->cache, sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+}
+
+/* One sheaf, then none, counted wrongly: what it holds, and how many. */
+static void barn_counts_wrongly(struct kunit *test)
+{
+	struct slab_sheaf *sheaf;
+	struct node_barn barn;
+
+	with_checked_cache(test);
+	sheaf = made_up_sheaf(test, 3);
+	barn_init(&barn, 4, 4);
+	KUNIT_ASSERT_TRUE(test, barn_put_full(&barn, sheaf));
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+	barn.nr_objects++;
+	barn_set_limits(&barn, 5, 5);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+	barn.nr_objects--;
+	barn.nr_empty++;
+	barn_set_limits(&barn, 5, 5);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+	barn.nr_empty--;
+	KUNIT_EXPECT_PTR_EQ(test, barn_get_full(&barn), sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+}
+
+static struct kunit_case debug_cases[] = {
+	KUNIT_CASE(all_is_well),
+	KUNIT_CASE(object_in_two_sheaves),
+	KUNIT_CASE(object_in_no_sheaf),
+	KUNIT_CASE(object_in_an_array),
+	KUNIT_CASE(object_of_another_cache),
+	KUNIT_CASE(inside_of_an_object),
+	KUNIT_CASE(sheaf_in_two_places),
+	KUNIT_CASE(sheaf_in_no_place),
+	KUNIT_CASE(sheaf_that_is_not_full),
+	KUNIT_CASE(sheaf_of_another_cache),
+	KUNIT_CASE(freed_sheaf_has_objects),
+	KUNIT_CASE(freed_sheaf_is_in_a_barn),
+	KUNIT_CASE(barn_counts_wrongly),
+	{}
+};
+
+static struct kunit_suite debug_suite = {
+	.name = "slab_sheaf_debug",
+	.init = slab_test_init,
+	.exit = finish_cache,
+	.test_cases = debug_cases,
+};
+
+kunit_test_suite(debug_suite);
+
+MODULE_IMPORT_NS(EXPORTED_FOR_KUNIT_TESTING);
+MODULE_DESCRIPTION("KUnit tests of what looks after sheaves");
+MODULE_LICENSE("GPL");
