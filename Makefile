@@ -10,7 +10,7 @@ S := scripts
 CONFIG ?= guest
 export SHEAVES_T0 := $(shell date +%s)
 export KERNEL_SRC CPUS TOPOLOGY APPEND FORCE JOBS AM_TO
-export ROUNDS BENCH PEER FIXED OURS RESULTS STRESS_SECS KEEP RESUME
+export ROUNDS BENCH PEER FIXED OURS RESULTS STRESS_SECS STRESS_ALL KEEP RESUME
 export SUITES STEPS SHARE_CCACHE MUTANTS CASES MACHINES PERIOD LOCKS
 export LOCALMOD LSMOD TESTS DEBUG_INFO SUITE KSELFTESTS
 
@@ -61,7 +61,7 @@ demo-tune: demodeps kernel ## in a guest, sizes follow a burst from node to node
 bench: benchdeps tree ## measure against plain 6.12; PEER=7.2 against mainline too, FIXED=1 itself with fixed sizes, HARDENED=1 hardened (ROUNDS=, BENCH=groups)
 	@$(S)/bench.sh
 
-bench-native: benchdeps tree ## the same in real time: the allocators' objects in user space (PEER=, HARDENED=, ROUNDS=, BENCH=, COUNT=)
+bench-native: benchdeps tree ## the same in real time: the allocators' objects in user space (PEER=, HARDENED=, SMALL=, ROUNDS=, BENCH=, COUNT=)
 	@$(S)/bench-native.sh
 
 bench-real: realdeps tree ## real programs, instructions on one CPU, time on 4 and 32 (PEER=, ROUNDS=, CASES=, MACHINES=)

@@ -7,27 +7,30 @@
 #
 #   PEER=VERSION   a third kernel
 #   HARDENED=1     one more: the series with SLAB_SHEAF_HARDENED
+#   SMALL=1        all of them without SLUB_STATS and SLAB_FREELIST_HARDENED
 #   OURS=COMMIT    of build/linux, instead of the whole series
 #   ROUNDS=N       launches of each program (14)
 #   BENCH=A,B      only these groups: one_thread bulk fresh kmalloc pairs
 #   KEEP=1         take the programs as they are
 #   COUNT=1        count what they execute instead, by case: instructions, locked ones,
-#                  double cmpxchg, locks taken, lines of the cache; build/bench/native/counts.json.
+#                  double cmpxchg, locks taken, lines of the cache; counts.json.
 #                  Needs valgrind; takes a minute for each kernel
 #   CASE=TEXT      with COUNT=1, only cases with that in their names
 #
 # Needs the laid tree (make tree). Prints tables, or JSON; the same figures go to
-# build/bench/native/results.json. Fails when a benchmark does, never for being slow.
+# build/bench/native/results.json (native-small with SMALL=1). Fails when a benchmark does,
+# never for being slow.
 
 . "$(dirname "$0")/lib.sh"
 
 ROUNDS=${ROUNDS:-14}
 PEER=${PEER:-}
 HARDENED=${HARDENED:-}
+SMALL=${SMALL:-}
 BENCH=${BENCH:-}
 OURS=${OURS:-refs/sheaves/laid}
 HERE=$SCRIPTS/bench
-DIR=$OUT/bench/native
+DIR=$OUT/bench/native${SMALL:+-small}
 ARGS=()
 
 case ${1:-} in
@@ -38,6 +41,8 @@ esac
 [[ "$ROUNDS" =~ ^[1-9][0-9]{0,2}$ ]] || die "ROUNDS=$ROUNDS is not a number from 1 to 999"
 [ -z "$PEER" ] || check_peer "$PEER"
 [[ "$HARDENED" =~ ^1?$ ]] || die "HARDENED=$HARDENED is not 1"
+[[ "$SMALL" =~ ^1?$ ]] || die "SMALL=$SMALL is not 1"
+[ -z "$SMALL" ] || [ -z "$HARDENED" ] || die "SMALL=1 goes without HARDENED=1"
 COUNT=${COUNT:-} CASE=${CASE:-}
 [[ "$COUNT" =~ ^1?$ ]] || die "COUNT=$COUNT is not 1"
 [ -z "$COUNT" ] || [ ${#ARGS[@]} -eq 0 ] || die "COUNT=1 goes without --json"
@@ -63,7 +68,7 @@ exec 3>&1
 [ ${#ARGS[@]} -eq 0 ] || exec 3>&2
 
 build() {
-	local kernel=$1 dir config=native args=()
+	local kernel=$1 dir config=native${SMALL:+-small} args=()
 
 	dir=$OUT/bench/$(built_as "$kernel")
 	[ "$kernel" != peer ] || args=(-u)

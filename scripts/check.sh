@@ -13,6 +13,8 @@ unset TOPOLOGY CPUS APPEND
 DIR=$LOGS/check
 RESULTS=$DIR/results
 FAILURES=$DIR/failures
+# Of a check, in seconds: a kernel takes ten minutes where two are built.
+LONGEST=1800
 BOOTS=()
 
 rm -rf "$DIR"
@@ -51,13 +53,46 @@ complain() {
 	} | tee -a "$FAILURES"
 }
 
+# descent PID: it, and who came of it.
+descent() {
+	local pid
+
+	echo "$1"
+	for pid in $(pgrep -P "$1"); do
+		descent "$pid"
+	done
+}
+
+# limited COMMAND...: what hangs is ended, and what ran then is in the log.
+limited() {
+	local pid pids watch rc=0
+
+	"$@" &
+	pid=$!
+	{
+		sleep $LONGEST
+		echo "# no end within $LONGEST s:"
+		ps -N --ppid 2 -p 2 -o pid,ppid,etimes,stat,wchan:20,args --forest
+		mapfile -t pids < <(descent $pid)
+		kill "${pids[@]}"
+		sleep 10
+		kill -KILL "${pids[@]}"
+	} 2>/dev/null &
+	watch=$!
+	wait $pid || rc=$?
+	mapfile -t pids < <(descent $watch)
+	kill "${pids[@]}" 2>/dev/null || :
+	wait $watch 2>/dev/null || :
+	return $rc
+}
+
 # check NAME COMMAND...: one check. A log by its name; the end of it if it fails.
 check() {
 	local name=$1 log t0=$SECONDS
 
 	shift
 	log=$DIR/${name//[^a-z0-9_=-]/-}.log
-	if "$@" >"$log" 2>&1 </dev/null; then
+	if limited "$@" >"$log" 2>&1 </dev/null; then
 		result ok
 		say "ok      $name ($((SECONDS - t0)) s)"
 	else
@@ -71,7 +106,7 @@ check() {
 tap() {
 	local name=$1 log=$DIR/$1.log t0=$SECONDS good bad
 
-	"$SCRIPTS/tests/$2" >"$log" 2>&1 </dev/null || echo "not ok - $2 ran to its end" >>"$log"
+	limited "$SCRIPTS/tests/$2" >"$log" 2>&1 </dev/null || echo "not ok - $2 ran to its end" >>"$log"
 	good=$(grep -c '^ok ' "$log" || :)
 	bad=$(grep -c '^not ok ' "$log" || :)
 	results "$good" ok

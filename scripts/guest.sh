@@ -219,12 +219,16 @@ USER_SPACE='(virtme-ng-init|[[:alnum:]_.-]+\[[0-9]+\]): '
 KNOWN='sched_fair_server_write'
 
 # The log with the lines of known warnings left empty: numbers of lines stay. The same for
-# the stack of who runs out of memory at somebody's request (order=-1: SysRq-f).
+# the stack of who runs out of memory at somebody's request (order=-1: SysRq-f), or while
+# stress.sh says that it takes all of it.
 without_known() {
 	awk -v known="$KNOWN" '
 		{ line[NR] = $0 }
+		/slab_stress: somebody takes all memory/ { taken = 1 }
+		/slab_stress: it is given back/ { taken = 0 }
 		/invoked oom-killer: .* order=-1,/ { asked = NR }
-		asked && /Mem-Info:/ {
+		taken && /invoked oom-killer:|page allocation failure:/ { asked = NR }
+		asked && /Mem-Info:|memory: usage/ {
 			for (i = asked; i < NR; i++)
 				line[i] = ""
 			asked = 0

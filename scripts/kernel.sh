@@ -54,6 +54,7 @@ configurations() {
 		bench-kfence common guest bench bench-kfence
 		bench-kmsan common guest bench bench-kmsan
 		native common guest bench native
+		native-small common guest bench native small
 		native-hardened common guest bench native hardened
 	EOF
 }
@@ -131,7 +132,7 @@ check_config() {
 		have=$(sed -n "s/^$sym=//p" "$O/.config.new")
 		[ "${have:-n}" != "$val" ] || continue
 		if { [ -n "$UNKNOWN_OK" ] ||
-		     grep -q "^$sym=" "$SCRIPTS"/configs/{series,series-all,hardened,bench,native}.config; } &&
+		     grep -q "^$sym=" "$SCRIPTS"/configs/{series,series-all,hardened,bench,native,small}.config; } &&
 		   ! tree_knows "$sym"; then
 			echo "$sym is unknown to this tree"
 			continue

@@ -24,6 +24,8 @@ SOURCES = {
     "CONFIG_SLAB_RCU_KUNIT_TEST": "lib/tests/slab_rcu_kunit.c",
 }
 NAMES = {"slub": "slub_test"}
+# Those that are built with another symbol only.
+NEEDS = {"slab_sheaf_debug": "CONFIG_DEBUG_SLAB_SHEAVES"}
 
 
 def expected(tree, dotconfig):
@@ -35,7 +37,8 @@ def expected(tree, dotconfig):
         if symbol + "=y" in lines:
             files = sorted(glob.glob(os.path.join(tree, source)))
             names = [os.path.basename(f).removesuffix("_kunit.c") for f in files]
-            found += [NAMES.get(n, n) for n in names]
+            found += [NAMES.get(n, n) for n in names
+                      if n not in NEEDS or NEEDS[n] + "=y" in lines]
     return found
 
 

@@ -10,8 +10,8 @@
 #
 #   selftest.sh [TEST...]       these only, such as stress.sh
 #
-#   STRESS_SECS=N chooses how long stress.sh takes on each machine; APPEND= adds to
-#   the kernel command line; SELFTESTS=DIR takes the tests from another directory
+#   STRESS_SECS=N chooses how long stress.sh takes on each machine, and STRESS_ALL=1 that
+#   it does all it can (-a); APPEND= adds to the kernel command line; SELFTESTS=DIR takes the tests from another directory
 #   than the tree's.
 #
 # Needs the kernels guest and isolated, fio, liburing-dev, rsync. Prints a line for each test on
@@ -121,8 +121,10 @@ run() {
 	for test; do
 		list+=(-t "slab:$test")
 	done
-	TOPOLOGY=$machine APPEND=$append "$SCRIPTS/guest.sh" -n "selftest-$topology" -t "${LIMIT:-2400}" "$CONFIG" \
-		"KSELFTEST_STRESS_SH_ARGS='-t ${STRESS_SECS:-10}' $INSTALLED/run_kselftest.sh ${list[*]} | cat" \
+	TOPOLOGY=$machine APPEND=$append "$SCRIPTS/guest.sh" -n "selftest-$topology" \
+		-t "${LIMIT:-$((2400 + 2 * STRESS_SECS))}" "$CONFIG" \
+		"KSELFTEST_STRESS_SH_ARGS='${STRESS_ALL:+-a }-t $STRESS_SECS' \
+		$INSTALLED/run_kselftest.sh -o $((1200 + 2 * STRESS_SECS)) ${list[*]} | cat" \
 		>"$out" || rc=$?
 	for test; do
 		judge "$topology" "$test" "$out"
@@ -141,7 +143,9 @@ build_tests() {
 	say "selftests: built for $CONFIG, $(grep -c 'warning:' "$LOG" || :) warnings, $(rel "$INSTALLED")"
 }
 
-[[ "${STRESS_SECS:-10}" =~ ^[1-9][0-9]{0,4}$ ]] || die "STRESS_SECS=$STRESS_SECS is not a number of seconds"
+STRESS_SECS=${STRESS_SECS:-10} STRESS_ALL=${STRESS_ALL:-}
+[[ "$STRESS_ALL" =~ ^1?$ ]] || die "STRESS_ALL=$STRESS_ALL is not 1"
+[[ "$STRESS_SECS" =~ ^[1-9][0-9]{0,4}$ ]] || die "STRESS_SECS=$STRESS_SECS is not a number of seconds"
 for topology in ${TOPOLOGY:-}; do
 	[[ " $TOPOLOGIES " == *" $topology "* ]] || die "no topology \`$topology' for selftests, choose among $TOPOLOGIES"
 done

@@ -54,6 +54,8 @@ all_wrong() {
 	wrong "fixed sizes" 'FIXED=2 is not 1' bench FIXED=2
 	wrong "hardened or not" 'HARDENED=yes is not 1' bench HARDENED=yes
 	wrong "hardened or not of bench-native" 'HARDENED=0 is not 1' bench-native HARDENED=0
+	wrong "small or not of bench-native" 'SMALL=yes is not 1' bench-native SMALL=yes
+	wrong "small and hardened" 'SMALL=1 goes without HARDENED=1' bench-native SMALL=1 HARDENED=1
 	wrong "counted or not of bench-native" 'COUNT=yes is not 1' bench-native COUNT=yes
 	wrong "a case that is not counted" 'CASE=64 goes with COUNT=1' bench-native CASE=64
 	wrong "a view of attacks" 'VIEW=foo is neither debug nor check' attacks VIEW=foo
@@ -62,6 +64,7 @@ all_wrong() {
 	wrong "commits that cannot be any" 'COMMITS: .--all. does not name a commit' bisect COMMITS=--all
 	wrong "no repository for git am" 'AM_TO=/nowhere is not a git repository' series AM_TO=/nowhere
 	wrong "seconds" 'STRESS_SECS=0 is not a number of seconds' selftest STRESS_SECS=0
+	wrong "all or not of stress" 'STRESS_ALL=yes is not 1' selftest STRESS_ALL=yes
 	wrong "a machine for the selftests" 'no topology .3node. for selftests' selftest TOPOLOGY="2node 3node"
 	wrong "a release" 'SUITES: no .sid., choose among bookworm trixie' fresh SUITES="sid trixie"
 	wrong "a command for the releases" 'STEPS: no .bench., choose among run check' fresh STEPS=bench

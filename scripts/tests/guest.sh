@@ -39,6 +39,17 @@ out_of_memory() {
 }
 refused "guest: a splat: to be out of memory" 'the guest.s log has a splat' out_of_memory 0
 ok "guest: no splat: to be so because of SysRq-f" out_of_memory -1
+# all_taken WHAT...: so while stress.sh says that it takes all there is, and what is said then.
+all_taken() {
+	guest guest "printf '%s\n' 'slab_stress: somebody takes all memory' \
+		'<4>made_up invoked oom-killer: gfp_mask=0xcc0, order=0, oom_score_adj=0' '<4>Call Trace:' \
+		'<4>memory: usage 16384kB' '${1:-made up}' 'slab_stress: it is given back' \
+		'${2:-made up}' | while read -r line; do echo \"\$line\" >/dev/kmsg; done"
+}
+ok "guest: nor because of stress.sh" all_taken
+refused "guest: a splat: something else, meanwhile" 'the guest.s log has a splat' all_taken '<4>Call Trace:'
+refused "guest: or afterwards" 'the guest.s log has a splat' all_taken '' \
+	'<4>made_up invoked oom-killer: Call Trace:'
 # not by poweroff, which a minimal system has not
 refused "guest: an early power off" 'ended before its command did' guest guest \
 	'echo o >/proc/sysrq-trigger; sleep 60'
@@ -73,6 +84,11 @@ totalled_and_missed() {
 		grep -q 'KUnit suite slab_sheaf_paths did not report' "$DIR/judged"
 }
 ok "kunit: suites of one subject are totalled, and each is missed" totalled_and_missed
+debug_suite_missed() { judge 2>&1 | grep -q 'KUnit suite slab_sheaf_debug did not report'; }
+not_missed() { ! debug_suite_missed; }
+ok "kunit: but not that of a symbol that is off" not_missed
+echo CONFIG_DEBUG_SLAB_SHEAVES=y >>"$DIR/dotconfig"
+ok "kunit: which is missed where it is on" debug_suite_missed
 echo CONFIG_SLUB_KUNIT_TEST=y >"$DIR/dotconfig"
 echo '[ 0.0] Linux version' >"$DIR/log"
 refused "kunit: a suite that did not run" 'KUnit suite slub_test did not report' judge

@@ -7,20 +7,28 @@
 # unloaded at once, files are created and looked up in a cgroup with too little
 # memory, and up to half of the free memory is taken and given back. Afterwards the
 # log must be clean, no object be corrupted or leaked, and all CPUs be online.
+#
+# With -a, for half an hour rather than seconds, sizes change at random, too; programs run
+# that use memory, files and processes: stress-ng, hackbench and fio on a null_blk, those of
+# them that there are; and now and then somebody takes memory until he is killed for it,
+# what his cgroup may have, or all of it.
 
 . "$(dirname "$0")/functions.sh"
+. "$DIR/sizes.sh"
 
 SECS=20
+ALL=
 SEED=$RANDOM
 TMP=
 OFFLINE=()
 
-while getopts t:s:h opt; do
+while getopts at:s:h opt; do
 	case $opt in
+	a) ALL=1 ;;
 	t) SECS=$OPTARG ;;
 	s) SEED=$OPTARG ;;
 	*)
-		echo "usage: stress.sh [-t SECONDS] [-s SEED]" >&2
+		echo "usage: stress.sh [-a] [-t SECONDS] [-s SEED]" >&2
 		exit 2
 		;;
 	esac
@@ -36,12 +44,14 @@ cleanup() {
 	[ -z "$TMP" ] || rm -f "$TMP/go"
 	wait
 	all_online
+	put_back
 	[ ! -d "/sys/module/$MODULE" ] || rmmod "$MODULE"
 	[ ! -d /sys/module/test_slab_rcu ] || rmmod test_slab_rcu
 	if [ -n "$TMP" ]; then
 		umount "$TMP/files" 2>/dev/null
 		rm -rf "$TMP"
 	fi
+	[ -z "${DEADLY:-}" ] || rmdir "$DEADLY"
 	remove_cgroup
 }
 trap cleanup EXIT
@@ -187,8 +197,115 @@ eat_memory() {
 	done 2>/dev/null
 }
 
+# --- and with -a ---------------------------------------------------------
+
+resize() {
+	RANDOM=$((SEED + 8))
+	while going; do
+		change_something && count resized
+	done 2>/dev/null
+}
+
+# program NAME COMMAND...: again and again; what it says last is kept.
+program() {
+	local name=$1
+
+	shift
+	while going; do
+		if "$@" >"$TMP/$name.err" 2>&1; then
+			count "$name"
+		else
+			echo "$name failed: $(tail -n 1 "$TMP/$name.err")" >>"$TMP/failed"
+			doze 9
+		fi
+	done
+}
+
+# Who is killed for want of memory is somebody else.
+stress_programs() {
+	stress-ng --seed "$SEED" --oomable --temp-path "$TMP/files" --timeout 20 \
+		--vm 1 --vm-bytes 32M --mmap 1 --mmap-bytes 8M --fork 1 --clone 1 --dentry 1 \
+		--open 1 --rename 1 --sockpair 1 --msg 1 --pipe 1
+}
+
+read_null_blk() {
+	fio --name=stress --filename=/dev/nullb0 --rw=randrw --bs=4k --direct=1 --ioengine=psync \
+		--numjobs=2 --time_based --runtime=10 --group_reporting
+}
+
+# The kernel's log has reports of it, which are no complaints, between these two lines.
+ASKED="slab_stress: somebody takes all memory"
+GIVEN_BACK="slab_stress: it is given back"
+without_reports() {
+	awk -v asked="$ASKED" -v back="$GIVEN_BACK" '
+		index($0, asked) { expected = 1 }
+		index($0, back) { expected = 0 }
+		expected && /invoked oom-killer:|page allocation failure:/ { report = 1 }
+		!report
+		/Mem-Info:|memory: usage/ { report = 0 }'
+}
+
+# Who asks for more and more, and is the first to be killed. Fails if he was not.
+take_all() {
+	local rc=0
+
+	echo "$ASKED" >/dev/kmsg
+	bash -c 'echo 1000 >/proc/self/oom_score_adj; [ -z "$1" ] || echo $$ >"$1/cgroup.procs"; exec tail /dev/zero' \
+		- "$1" >/dev/null 2>&1 || rc=$?
+	# others may have been about to ask, too
+	sleep 2
+	echo "$GIVEN_BACK" >/dev/kmsg
+	[ $rc -eq 137 ] || echo "who took all memory ended with $rc" >>"$TMP/failed"
+	[ $rc -eq 137 ]
+}
+
+deadly_cgroup() {
+	DEADLY=$CGROUP_ROOT/slab_stress_oom.$$
+	mkdir "$DEADLY" && echo 16M >"$DEADLY/memory.max" || DEADLY=
+}
+
+run_out_of_memory() {
+	local n i
+
+	for ((n = 0; ; n++)); do
+		# all there is, and three times what the cgroup has
+		if [ -z "$DEADLY" ] || [ $((n % 4)) -eq 0 ]; then
+			take_all "" && count killed
+		else
+			take_all "$DEADLY" && count killed_in_cgroup
+		fi
+		for ((i = 0; i < 30; i++)); do
+			going || return
+			sleep 2
+		done
+	done
+}
+
+run_programs() {
+	[ ! -x "$(command -v stress-ng)" ] || program stress-ng stress_programs &
+	[ ! -x "$(command -v hackbench)" ] || program hackbench hackbench -g 2 -l 50 &
+	[ ! -b /dev/nullb0 ] || [ ! -x "$(command -v fio)" ] || program fio read_null_blk &
+	resize &
+	run_out_of_memory &
+}
+
+# What there is of programs has run to its end, more than once, sizes changed, and somebody
+# was killed.
+did_more() {
+	local name
+
+	for name in stress-ng hackbench; do
+		! command -v $name >/dev/null || did $name || return
+	done
+	did resized && did killed && { [ -z "$DEADLY" ] || did killed_in_cgroup; } || return
+	[ ! -e "$TMP/failed" ] || msg "$(sort "$TMP/failed" | uniq -c)"
+}
+
+# -------------------------------------------------------------------------
+
 run_all() {
 	touch "$TMP/go"
+	[ -z "$ALL" ] || run_programs
 	[ ${#OFFLINE[@]} -eq 0 ] || hotplug &
 	shrink &
 	load_modules &
@@ -198,6 +315,7 @@ run_all() {
 	sleep "$SECS"
 	rm "$TMP/go"
 	wait
+	put_back
 }
 
 # --- what is left --------------------------------------------------------
@@ -239,7 +357,7 @@ slab_is_back() {
 log_is_clean() {
 	local bad
 
-	bad=$(dmesg | sed -n "/$MARK/,\$p")
+	bad=$(dmesg | sed -n "/$MARK/,\$p" | without_reports)
 	[ -n "$bad" ] || {
 		msg "the log does not reach back to the beginning of the test"
 		return 1
@@ -281,11 +399,13 @@ did_all() {
 	did modules && did unloads && did shrink && did files && did eaten
 }
 
+KINDS=(offline shrink modules unloads files eaten)
+KINDS_OF_ALL=(resized stress-ng hackbench fio killed killed_in_cgroup)
 report() {
 	local name line=
 
-	for name in offline shrink modules unloads files eaten; do
-		done_so_far $name
+	for name in "${KINDS[@]}"; do
+		done_so_far "$name"
 		line+=" $name $VALUE"
 	done
 	msg "done in $SECS s:$line"
@@ -301,7 +421,7 @@ TMP=$(mktemp -d) || exit 1
 mkdir "$TMP/files"
 mount -t tmpfs -o size=75% none "$TMP/files" || skip_all "cannot mount a tmpfs"
 find_cpus
-ktap_set_plan 7
+ktap_set_plan $((7 + ${#ALL}))
 msg "seed $SEED, $SECS s"
 limit_files || msg "$WHY: files are created without a limit"
 RANDOM=$SEED
@@ -314,6 +434,13 @@ for file in "${OFFLINE[@]}"; do
 	echo 0 >"$file"
 	echo 1 >"$file"
 done
+if [ -n "$ALL" ]; then
+	KINDS+=("${KINDS_OF_ALL[@]}")
+	find_caches
+	[ -z "$CGROUP_ROOT" ] || deadly_cgroup
+	# the log is to reach back to the beginning
+	echo 0 >/proc/sys/vm/oom_dump_tasks
+fi
 slab_kb
 SLAB_BEFORE=$VALUE
 
@@ -321,6 +448,7 @@ run_all
 report
 
 verdict "modules, shrinking, files and memory: the load ran" did_all
+[ -z "$ALL" ] || verdict "programs, sizes, and no memory at all: that ran, too" did_more
 if [ ${#OFFLINE[@]} -gt 0 ]; then
 	verdict "CPUs went offline" did offline
 else
