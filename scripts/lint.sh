@@ -80,9 +80,10 @@ compile_with() {
 	: >"$log"
 	(cd "$SCRIPTS/configs" && KCONFIG_CONFIG=$O/merged.config \
 		"$TREE/scripts/kconfig/merge_config.sh" -m -Q -O "$O" common.config guest.config series.config) >>"$log" &&
-	# lib/alloc_tag.c, mm/kfence/core.c and mm/slab_sheaf_harden.c are there only with these
+	# lib/alloc_tag.c, mm/kfence/core.c, mm/slab_sheaf_harden.c and mm/slab_sheaf_debug.c are
+	# there only with these
 	printf '%s=y\n' CONFIG_MEM_ALLOC_PROFILING CONFIG_MEM_ALLOC_PROFILING_DEBUG CONFIG_KFENCE \
-		CONFIG_SLAB_SHEAF_HARDENED >>"$O/merged.config" &&
+		CONFIG_SLAB_SHEAF_HARDENED CONFIG_DEBUG_SLAB_SHEAVES >>"$O/merged.config" &&
 	make -C "$TREE" O="$O" -s KCONFIG_ALLCONFIG="$O/merged.config" allnoconfig >>"$log" 2>&1 &&
 	make -C "$TREE" O="$O" -j"$JOBS" CC="ccache gcc" HOSTCC="ccache gcc" prepare >>"$log" 2>&1 &&
 	make -C "$TREE" O="$O" -j"$JOBS" -k W=1 C=2 CHECK=sparse KCFLAGS=-Wno-error "${objs[@]}" >>"$log" 2>&1
