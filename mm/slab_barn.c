@@ -66,40 +66,49 @@ static void note_contention(struct node_barn *barn)
 /* Of long lists, now and then is enough. */
 #define CHECK_LENGTH	32
 
-/* What is on a list, as far as its links are such. Returns whether they are. */
-static bool add_up(struct list_head *sheaves, unsigned int *nr,
-		   unsigned long *objects)
+/*
+ * Whether so many sheaves are on a list. One that is put there twice makes a circle of it,
+ * which is not followed for ever.
+ */
+static bool adds_up(struct list_head *sheaves, unsigned int counted,
+		    unsigned long *objects)
 {
 	struct slab_sheaf *sheaf;
 
 	list_for_each_entry(sheaf, sheaves, barn_list) {
-		if (!sheaf_is_linked(&sheaf->barn_list))
+		if (!counted-- || !sheaf_is_linked(&sheaf->barn_list))
 			return false;
-		(*nr)++;
 		*objects += sheaf->size;
 	}
-	return true;
+	return !counted;
 }
 
 /* What is counted is what there is. */
-static void check_barn(struct node_barn *barn)
+static bool barn_adds_up(struct node_barn *barn)
 {
 	unsigned long objects = 0, ignored = 0;
-	unsigned int full = 0, empty = 0;
 
 	lockdep_assert_held(&barn->lock);
 	if (barn->nr_full + barn->nr_empty > CHECK_LENGTH &&
 	    barn->checks++ % CHECK_LENGTH)
-		return;
-	if (!add_up(&barn->sheaves_full, &full, &objects) ||
-	    !add_up(&barn->sheaves_empty, &empty, &ignored))
-		return;
-	if (full != barn->nr_full || empty != barn->nr_empty ||
-	    objects != barn->nr_objects)
-		sheaf_complain(NULL, "a barn that has not what it counts", barn);
+		return true;
+	return adds_up(&barn->sheaves_full, barn->nr_full, &objects) &&
+	       adds_up(&barn->sheaves_empty, barn->nr_empty, &ignored) &&
+	       objects == barn->nr_objects;
+}
+
+/* Who prints may need an object of this very cache: not under the lock. */
+static void barn_complain(struct node_barn *barn)
+{
+	sheaf_complain(NULL, "a barn that has not what it counts", barn);
 }
 #else
-static __always_inline void check_barn(struct node_barn *barn) { }
+static __always_inline bool barn_adds_up(struct node_barn *barn)
+{
+	return true;
+}
+
+static __always_inline void barn_complain(struct node_barn *barn) { }
 #endif
 
 #define lock_barn(barn, flags)						\
@@ -113,9 +122,11 @@ do {									\
 #define unlock_barn(barn, flags)					\
 do {									\
 	struct node_barn *__barn = (barn);				\
+	bool __right = barn_adds_up(__barn);				\
 									\
-	check_barn(__barn);						\
 	spin_unlock_irqrestore(&__barn->lock, flags);			\
+	if (!__right)							\
+		barn_complain(__barn);					\
 } while (0)
 
 static void add_full(struct node_barn *barn, struct slab_sheaf *sheaf)

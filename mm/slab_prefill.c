@@ -118,6 +118,9 @@ static void free_oversize(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	__sheaf_code(s, sheaf->objects, sheaf->size);
 	sheaf_check_out(s, sheaf->objects, sheaf->size);
 	slab_flush(s, sheaf->objects, sheaf->size);
+	if (IS_ENABLED(CONFIG_DEBUG_SLAB_SHEAVES))
+		sheaf->size = 0;
+	sheaf_check_freed(s, sheaf);
 	kfree_nosheaf(sheaf);
 }
 
@@ -149,6 +152,7 @@ static struct slab_sheaf *prefill_oversize(struct kmem_cache *s, gfp_t gfp,
 	sheaf->capacity = size;
 	sheaf->reserves = false;
 	sheaf->oversize = true;
+	sheaf_check_new(sheaf);
 	if (!fill_from_slabs(s, gfp, sheaf, size)) {
 		free_oversize(s, sheaf);
 		return NULL;

@@ -235,6 +235,7 @@ static void put_rcu_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf,
 
 	if (full && accepted == sheaf->size) {
 		stat_add(s, FREE_FASTPATH, sheaf->size);
+		sheaf_check_fits(s, sheaf->objects, sheaf->size);
 		sheaf_encode(s, sheaf);
 		put_sheaf(s, sheaf);
 		return;
@@ -242,6 +243,7 @@ static void put_rcu_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf,
 
 	if (full && all_remote(sheaf)) {
 		stat_add(s, FREE_FASTPATH, sheaf->size);
+		sheaf_check_fits(s, sheaf->objects, sheaf->size);
 		sheaf_encode(s, sheaf);
 		sheaf = send_home(s, sheaf);
 	} else {
@@ -702,6 +704,7 @@ static bool kfree_rcu_slow(struct kmem_cache *s, void *object)
 		if (!sheaf) {
 			sheaf = empty;
 			empty = NULL;
+			sheaf_check_used(pcs, sheaf);
 			twice = install_rcu_free(pcs, sheaf, object);
 		}
 	}

@@ -88,8 +88,9 @@
  * sheaves, where no user data lies beside them. It goes back without the addresses
  * that were in it.
  *
- * Lock order: slab_mutex, visit_mutex, pcs->lock, barn->lock. Neither memory is
- * allocated nor are slabs touched under the latter two.
+ * Lock order: slab_mutex, visit_mutex, pcs->lock, limits_lock (mm/slab_sheaf_grow.c),
+ * barn->lock; and barrier_mutex (mm/slab_rcu.c), pcs->lock. Neither memory is allocated
+ * nor are slabs touched under pcs->lock and what is inside of it.
  */
 
 #include <linux/jiffies.h>
@@ -209,6 +210,7 @@ static struct slab_sheaf *alloc_sheaf(struct kmem_cache *s,
 	sheaf->cache = s;
 	sheaf->size = 0;
 	sheaf->capacity = capacity;
+	sheaf_check_new(sheaf);
 	stat(s, SHEAF_ALLOC);
 	return sheaf;
 }
@@ -301,7 +303,7 @@ static void give_spare(struct slub_percpu_sheaves *pcs,
 	lockdep_assert_held(&pcs->lock);
 	if (!sheaf)
 		return;
-	sheaf_check_spare(sheaf);
+	sheaf_check_spare(pcs, sheaf);
 	if (IS_ENABLED(CONFIG_PARISC) || IS_ENABLED(CONFIG_SPARC32)) {
 		/* There xchg() takes a lock, and who holds it would not see a store. */
 		xchg(&pcs->spare, sheaf);
@@ -314,7 +316,7 @@ static void give_spare(struct slub_percpu_sheaves *pcs,
 static void set_main(struct slub_percpu_sheaves *pcs, struct slab_sheaf *sheaf)
 {
 	lockdep_assert_held(&pcs->lock);
-	sheaf_check_used(sheaf);
+	sheaf_check_used(pcs, sheaf);
 	/* Others may look at it to count. */
 	WRITE_ONCE(pcs->main, sheaf);
 }
@@ -364,7 +366,7 @@ get_full(struct kmem_cache *s, struct node_barn *barn)
 	struct slab_sheaf *full = barn_get_full(barn);
 
 	if (full) {
-		sheaf_check_taken(full);
+		sheaf_check_got(s, full, true);
 		trace_slab_barn_get(s, barn, false);
 	}
 	return full;
@@ -376,7 +378,7 @@ get_empty(struct kmem_cache *s, struct node_barn *barn)
 	struct slab_sheaf *empty = barn_get_empty(barn);
 
 	if (empty) {
-		sheaf_check_taken(empty);
+		sheaf_check_got(s, empty, false);
 		trace_slab_barn_get_empty(s, barn);
 	}
 	return empty;
@@ -419,7 +421,7 @@ swap_empty(struct kmem_cache *s, struct node_barn *barn, struct slab_sheaf **emp
 	if (IS_ENABLED(CONFIG_DEBUG_SLAB_SHEAVES) && *empty)
 		sheaf_check_taken(*empty);
 	if (full) {
-		sheaf_check_taken(full);
+		sheaf_check_got(s, full, true);
 		trace_slab_barn_get(s, barn, !*empty);
 	}
 	return full;
@@ -432,9 +434,12 @@ swap_full(struct kmem_cache *s, struct node_barn *barn, struct slab_sheaf *full)
 
 	sheaf_check_full(s, full);
 	empty = barn_swap_full(barn, full);
-	sheaf_check_taken(empty ?: full);
-	if (empty)
-		trace_slab_barn_put(s, barn, true);
+	if (!empty) {
+		sheaf_check_taken(full);
+		return NULL;
+	}
+	sheaf_check_got(s, empty, false);
+	trace_slab_barn_put(s, barn, true);
 	return empty;
 }
 
@@ -1392,6 +1397,7 @@ static void install_remote(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	    local_trylock(&s->cpu_sheaves->lock)) {
 		pcs = this_cpu_ptr(s->cpu_sheaves);
 		if (!pcs->remote) {
+			sheaf_check_used(pcs, sheaf);
 			/* As in give_spare(), for who counts. */
 			smp_store_release(&pcs->remote, sheaf);
 			sheaf = NULL;

@@ -287,15 +287,21 @@ static __always_inline bool sheaf_has_already(const struct kmem_cache *s,
 	       sheaf_ends_with(s, sheaf, object);
 }
 
+static __always_inline void sheaf_store(const struct kmem_cache *s,
+					struct slab_sheaf *sheaf, void *object)
+{
+	void **slot = &sheaf->objects[sheaf->size];
+
+	*slot = sheaf_code(s, slot, object);
+	sheaf->size++;
+}
+
 /* Store an object in a sheaf that has room, and from which nobody allocates it as yet. */
 static __always_inline void sheaf_collect(const struct kmem_cache *s,
 					  struct slab_sheaf *sheaf, void *object)
 {
-	void **slot = &sheaf->objects[sheaf->size];
-
 	sheaf_check_in(s, &object, 1);
-	*slot = sheaf_code(s, slot, object);
-	sheaf->size++;
+	sheaf_store(s, sheaf, object);
 }
 
 /* Store an object in a sheaf that has room. */
@@ -303,8 +309,10 @@ static __always_inline void sheaf_push(const struct kmem_cache *s,
 				       struct slab_sheaf *sheaf, void *object)
 {
 	sheaf_check_fits(s, &object, 1);
+	/* Before something is written to what may be none. */
+	sheaf_check_in(s, &object, 1);
 	sheaf_mark(s, object);
-	sheaf_collect(s, sheaf, object);
+	sheaf_store(s, sheaf, object);
 }
 
 /**

@@ -619,6 +619,8 @@ int sheaves_prepare_node(struct kmem_cache *s, int node)
  */
 int sheaves_create(struct kmem_cache *s)
 {
+	const size_t used =
+		roundup_pow_of_two(offsetofend(struct slub_percpu_sheaves, main));
 	unsigned int cpu;
 
 	BUILD_BUG_ON(PERCPU_DYNAMIC_EARLY_SIZE <
@@ -627,9 +629,9 @@ int sheaves_create(struct kmem_cache *s)
 		      IS_ENABLED(CONFIG_SLUB_STATS) * NR_SLUB_STAT_ITEMS *
 		      sizeof(unsigned int)));
 
-	/* The lock and main on one cache line. */
+	/* The lock and main on one cache line, if they fit there. */
 	s->cpu_sheaves = __alloc_percpu(sizeof(struct slub_percpu_sheaves),
-					2 * sizeof(void *));
+					min_t(size_t, used, SMP_CACHE_BYTES));
 	if (!s->cpu_sheaves)
 		return -ENOMEM;
 

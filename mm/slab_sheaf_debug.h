@@ -11,6 +11,7 @@
 
 struct kmem_cache;
 struct slab_sheaf;
+struct slub_percpu_sheaves;
 
 #ifdef CONFIG_DEBUG_SLAB_SHEAVES
 extern atomic_t sheaf_complaints;
@@ -20,11 +21,17 @@ void sheaf_complain(const struct kmem_cache *s, const char *what,
 void sheaf_check_fits(const struct kmem_cache *s, void **p, unsigned int nr);
 void sheaf_check_in(const struct kmem_cache *s, void **p, unsigned int nr);
 void sheaf_check_out(const struct kmem_cache *s, void **p, unsigned int nr);
+void sheaf_check_nowhere(const struct kmem_cache *s, void **p, unsigned int nr);
+void sheaf_check_new(struct slab_sheaf *sheaf);
 void sheaf_check_full(const struct kmem_cache *s, struct slab_sheaf *sheaf);
 void sheaf_check_empty(const struct kmem_cache *s, struct slab_sheaf *sheaf);
-void sheaf_check_spare(struct slab_sheaf *sheaf);
+void sheaf_check_spare(const struct slub_percpu_sheaves *pcs,
+		       struct slab_sheaf *sheaf);
+void sheaf_check_got(const struct kmem_cache *s, struct slab_sheaf *sheaf,
+		     bool full);
 void sheaf_check_taken(struct slab_sheaf *sheaf);
-void sheaf_check_used(struct slab_sheaf *sheaf);
+void sheaf_check_used(const struct slub_percpu_sheaves *pcs,
+		      struct slab_sheaf *sheaf);
 void sheaf_check_released(struct slab_sheaf *sheaf);
 void sheaf_check_freed(const struct kmem_cache *s, struct slab_sheaf *sheaf);
 #else
@@ -36,12 +43,22 @@ sheaf_check_in(const struct kmem_cache *s, void **p, unsigned int nr) { }
 static __always_inline void
 sheaf_check_out(const struct kmem_cache *s, void **p, unsigned int nr) { }
 static __always_inline void
+sheaf_check_nowhere(const struct kmem_cache *s, void **p, unsigned int nr) { }
+static __always_inline void sheaf_check_new(struct slab_sheaf *sheaf) { }
+static __always_inline void
 sheaf_check_full(const struct kmem_cache *s, struct slab_sheaf *sheaf) { }
 static __always_inline void
 sheaf_check_empty(const struct kmem_cache *s, struct slab_sheaf *sheaf) { }
-static __always_inline void sheaf_check_spare(struct slab_sheaf *sheaf) { }
+static __always_inline void
+sheaf_check_spare(const struct slub_percpu_sheaves *pcs,
+		  struct slab_sheaf *sheaf) { }
+static __always_inline void
+sheaf_check_got(const struct kmem_cache *s, struct slab_sheaf *sheaf,
+		bool full) { }
 static __always_inline void sheaf_check_taken(struct slab_sheaf *sheaf) { }
-static __always_inline void sheaf_check_used(struct slab_sheaf *sheaf) { }
+static __always_inline void
+sheaf_check_used(const struct slub_percpu_sheaves *pcs,
+		 struct slab_sheaf *sheaf) { }
 static __always_inline void sheaf_check_released(struct slab_sheaf *sheaf) { }
 static __always_inline void
 sheaf_check_freed(const struct kmem_cache *s, struct slab_sheaf *sheaf) { }

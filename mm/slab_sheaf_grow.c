@@ -265,7 +265,11 @@ void sheaf_set_capacity(struct kmem_cache *s, unsigned int capacity)
 		if (!barn || !barn->granted)
 			continue;
 		limit = capacity ? mult_frac(barn->max_full, from, capacity) : 0;
-		set_limit(s, barn, max(limit, BALANCE_MIN_SHEAVES));
+		limit = max(limit, BALANCE_MIN_SHEAVES);
+		if (limit != barn->max_full)
+			trace_slab_barn_limit(s->name, node, barn->max_full,
+					      limit);
+		set_limit(s, barn, limit);
 	}
 	spin_unlock_irqrestore(&limits_lock, flags);
 }
@@ -392,3 +396,22 @@ void sheaf_tune_capacity(struct kmem_cache *s, bool look)
 	trace_slab_sheaf_capacity(s->name, capacity, wanted, contended);
 	sheaf_set_capacity(s, wanted);
 }
+
+#ifdef CONFIG_PROVE_LOCKING
+
+/* As sheaves_tell_lock_order(), of what only this file knows. */
+static int __init tell_limits_lock_order(void)
+{
+	struct node_barn barn;
+
+	barn_init(&barn, 0, 0);
+	local_lock(&kmem_cache->cpu_sheaves->lock);
+	spin_lock_irq(&limits_lock);
+	barn_set_limits(&barn, 1, 1);
+	spin_unlock_irq(&limits_lock);
+	local_unlock(&kmem_cache->cpu_sheaves->lock);
+	return 0;
+}
+early_initcall(tell_limits_lock_order);
+
+#endif /* CONFIG_PROVE_LOCKING */

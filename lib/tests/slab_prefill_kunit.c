@@ -522,6 +522,7 @@ static void fail_to_prefill(struct kunit *test, unsigned int size, unsigned int 
 		expect_cached(test, cached + there);
 }
 
+/* Elsewhere: what there was, or the sheaf, was lost when not all was to be had. */
 static void too_few_objects(struct kunit *test)
 {
 	struct slab_test *pt = with_any_setup(test);
@@ -607,7 +608,10 @@ static unsigned int no_refill(struct kmem_cache *s, void **p, unsigned int min,
 }
 #endif
 
-/* Objects that must not be given to everybody, for those who may have them. */
+/*
+ * Objects that must not be given to everybody, for those who may have them. Elsewhere: they
+ * got into barns.
+ */
 static void objects_from_the_reserves(struct kunit *test)
 {
 #ifdef CONFIG_SLAB_SHEAVES
@@ -828,6 +832,7 @@ static void kfence_guards_any_in_bulk(struct kunit *test)
 /*
  * Memory allocation profiling wants memory with the first object of a slab. If there is
  * none, the object is had all the same, without a WARN; and the next one tries again.
+ * Elsewhere: the maple tree was met by a WARN.
  */
 static void no_memory_for_profiling(struct kunit *test)
 {

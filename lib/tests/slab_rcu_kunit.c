@@ -98,7 +98,10 @@ static void full_sheaf_goes_to_barn(struct kunit *test)
 	expect_moves(test, .rcu_sheaf = st->cap, .free_fast = st->cap, .barn_put = 1);
 }
 
-/* The barns are at their limit: a full sheaf is flushed, and not lost. */
+/*
+ * The barns are at their limit: a full sheaf is flushed, and not lost. Elsewhere it was, once
+ * it was empty.
+ */
 static void full_barn_flushes(struct kunit *test)
 {
 	struct slab_test *st = with_setup(test);
@@ -268,6 +271,7 @@ static void empty_sheaf_from_barn(struct kunit *test)
 	expect_moves(test, .rcu_sheaf = 1);
 }
 
+/* Elsewhere: lockdep, where it looks at who nests in what, had a report for each. */
 static void under_raw_spinlock(struct kunit *test)
 {
 	struct slab_test *st = with_small_cache(test);
@@ -618,6 +622,10 @@ static struct kmem_cache *typesafe_cache(struct kunit *test)
 	return s;
 }
 
+/*
+ * Elsewhere: a cache was gone before what others had still given to RCU. With
+ * SLUB_RCU_DEBUG that is objects, too, for which KASAN must not look any more.
+ */
 static void slabs_go_by_rcu(struct kunit *test)
 {
 	struct kmem_cache *s = typesafe_cache(test);
@@ -683,6 +691,56 @@ static void barrier_waits_for_readers(struct kunit *test)
 	stop_reading(test, &r);
 	flush_work(&barrier);
 	destroy_work_on_stack(&barrier);
+	expect_freed(test, nr);
+}
+
+struct destroyer {
+	struct work_struct work;
+	struct completion done;
+	struct kmem_cache *cache;
+};
+
+static void destroy_cache(struct work_struct *work)
+{
+	struct destroyer *d = container_of(work, struct destroyer, work);
+
+	kmem_cache_destroy(d->cache);
+	complete(&d->done);
+}
+
+/*
+ * Elsewhere: to destroy a cache took fifteen times as long, as who did it waited for all that
+ * kfree_rcu() had of any other cache.
+ */
+static void destroy_waits_for_nobody_else(struct kunit *test)
+{
+	struct destroyer d = { };
+	struct reader r = { };
+	struct slab_test *st;
+	unsigned long nr;
+	void *p;
+
+	if (num_online_cpus() == 1)
+		kunit_skip(test, "there is no other CPU for a reader");
+	d.cache = new_cache(test, "slab_kunit_other", OBJECT_SIZE, 0, NULL);
+	p = kmem_cache_alloc(d.cache, GFP_KERNEL);
+	KUNIT_EXPECT_NOT_NULL(test, p);
+	kmem_cache_free(d.cache, p);
+	st = with_cache(test, OBJECT_SIZE, 0, NULL);
+	if (!st->cap) {
+		kmem_cache_destroy(d.cache);
+		kunit_skip(test, "there are no sheaves");
+	}
+	init_completion(&d.done);
+	INIT_WORK_ONSTACK(&d.work, destroy_cache);
+	nr = free_while_reading(test, &r);
+	queue_work(system_unbound_wq, &d.work);
+	KUNIT_EXPECT_GT(test, wait_for_completion_timeout(&d.done, 2 * HZ), 0);
+	KUNIT_EXPECT_EQ(test, nr_freed(st), 0);
+	stop_reading(test, &r);
+	flush_work(&d.work);
+	destroy_work_on_stack(&d.work);
+	kvfree_rcu_barrier();
 	expect_freed(test, nr);
 }
 
@@ -1254,6 +1312,7 @@ static struct kunit_case rcu_cases[] = {
 	KUNIT_CASE(slabs_go_by_rcu),
 	KUNIT_CASE(kfence_goes_by_rcu),
 	KUNIT_CASE(barrier_waits_for_readers),
+	KUNIT_CASE(destroy_waits_for_nobody_else),
 	KUNIT_CASE(shrink_does_not_wait),
 	KUNIT_CASE(shrinker_counts_objects),
 	KUNIT_CASE(shrinker_makes_no_progress),

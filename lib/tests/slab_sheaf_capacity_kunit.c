@@ -99,6 +99,49 @@ static void requested_capacity(struct kunit *test)
 }
 
 /* Who asks for a capacity does not share a cache, in either direction. */
+#ifdef CONFIG_SLAB_SHEAVES
+static void expect_no_sheaves_for(struct kunit *test, void *p)
+{
+	struct slab *slab = virt_to_slab(p);
+
+	/* Large ones come from the page allocator. */
+	if (slab)
+		KUNIT_EXPECT_EQ(test, slab->slab_cache->sheaf_capacity, 0);
+}
+
+/*
+ * Elsewhere: a sheaf came from a cache that had sheaves, which had to be allocated, and so
+ * on without end.
+ */
+static void sheaf_alloc_does_not_recurse(struct kunit *test)
+{
+	struct kmem_cache_args args = { };
+	unsigned int size;
+	int node;
+
+	for (size = 8; size <= PAGE_SIZE; size *= 2) {
+		struct kmem_cache *s;
+		void *p;
+
+		args.sheaf_capacity = size / sizeof(void *);
+		s = new_cache(test, "slab_kunit_probe", OBJECT_SIZE, 0, &args);
+		if (!s->sheaf_capacity) {
+			kmem_cache_destroy(s);
+			kunit_skip(test, "there are no sheaves");
+		}
+		p = kmem_cache_alloc(s, GFP_KERNEL);
+		KUNIT_EXPECT_NOT_NULL(test, p);
+		KUNIT_EXPECT_NE(test, this_cpu_read(s->cpu_sheaves->main)->capacity, 0);
+		expect_no_sheaves_for(test, this_cpu_read(s->cpu_sheaves->main));
+		expect_no_sheaves_for(test, s->barns);
+		for_each_online_node(node)
+			expect_no_sheaves_for(test, s->barns[node]);
+		kmem_cache_free(s, p);
+		kmem_cache_destroy(s);
+	}
+}
+#endif
+
 static void requested_capacity_is_not_shared(struct kunit *test)
 {
 	static const char * const names[] = {
@@ -241,6 +284,9 @@ static void kmalloc_of_all_sizes(struct kunit *test)
 static struct kunit_case capacity_cases[] = {
 	KUNIT_CASE(default_capacity),
 	KUNIT_CASE_PARAM(requested_capacity, requests_gen_params),
+#ifdef CONFIG_SLAB_SHEAVES
+	KUNIT_CASE(sheaf_alloc_does_not_recurse),
+#endif
 	KUNIT_CASE(requested_capacity_is_not_shared),
 	KUNIT_CASE(absurd_capacity),
 	KUNIT_CASE(who_has_sheaves),

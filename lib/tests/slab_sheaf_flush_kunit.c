@@ -73,6 +73,25 @@ static void shrink_gives_all_back(struct kunit *test)
 	release(test, 10);
 }
 
+/*
+ * Elsewhere: a sheaf was allocated without a tag, and who profiles allocations looked for one
+ * when it was freed, and complained.
+ */
+static void freed_sheaf_has_no_alloc_tag(struct kunit *test)
+{
+	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
+	bool warned = test_taint(TAINT_WARN);
+
+	if (!IS_ENABLED(CONFIG_MEM_ALLOC_PROFILING_DEBUG))
+		kunit_skip(test, "needs CONFIG_MEM_ALLOC_PROFILING_DEBUG");
+	skip_without_sheaves(test);
+	fill_sheaves_everywhere(test);
+	KUNIT_EXPECT_GT(test, count_sheaves(st->cache), 0);
+	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
+	KUNIT_EXPECT_EQ(test, count_sheaves(st->cache), 0);
+	KUNIT_EXPECT_EQ(test, test_taint(TAINT_WARN), warned);
+}
+
 #ifdef CONFIG_SLAB_SHEAVES
 struct sheaf_holder {
 	struct work_struct work;
@@ -97,7 +116,10 @@ static void hold_sheaves(struct work_struct *work)
 	local_unlock(&h->sheaves->lock);
 }
 
-/* Who shrinks takes nothing away from under somebody, and comes back for it. */
+/*
+ * Who shrinks takes nothing away from under somebody, and comes back for it. Elsewhere: a
+ * trylock failed, and nothing was flushed, nor said.
+ */
 static void shrink_meets_sheaves_in_use(struct kunit *test)
 {
 	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
@@ -179,6 +201,7 @@ static void cpu_goes_offline(struct kunit *test)
 
 static struct kunit_case flush_cases[] = {
 	KUNIT_CASE(shrink_gives_all_back),
+	KUNIT_CASE(freed_sheaf_has_no_alloc_tag),
 #ifdef CONFIG_SLAB_SHEAVES
 	KUNIT_CASE(shrink_meets_sheaves_in_use),
 #endif

@@ -117,6 +117,13 @@ static void remote_objects_are_kept_apart(struct kunit *test)
 }
 
 /* With a node that has memory, and a cache the sheaves of which are empty. */
+static void expect_freed_somewhere(struct kunit *test, unsigned int n)
+{
+	struct moves m = take_moves(test);
+
+	KUNIT_EXPECT_EQ(test, m.free_fast + m.free_slow, n);
+}
+
 static struct slab_test *with_remote_node(struct kunit *test, int *node)
 {
 	struct slab_test *st = with_setup(test);
@@ -577,6 +584,32 @@ static void objects_are_counted_by_node(struct kunit *test)
 				node == cpu_to_node(cpu) ? 4 * st->cap : 0);
 }
 
+/*
+ * Elsewhere: the remote ones among objects that are freed at once were collected, and lost
+ * where they were as many as could be.
+ */
+static void remote_bulk_fills_its_batch(struct kunit *test)
+{
+	int node;
+	struct slab_test *st = with_remote_node(test, &node);
+	unsigned int sizes[] = { st->cap - 1, st->cap, st->cap + 1, 2 * st->cap, 3 * st->cap + 1 };
+	void **p = new_array(test, 3 * st->cap + 1);
+	unsigned int i, j;
+
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		for (j = 0; j < sizes[i]; j++) {
+			p[j] = kmem_cache_alloc_node(st->cache, GFP_KERNEL | __GFP_THISNODE,
+						     node);
+			KUNIT_ASSERT_NOT_NULL(test, p[j]);
+		}
+		take_moves(test);
+		kmem_cache_free_bulk(st->cache, sizes[i], p);
+		expect_freed_somewhere(test, sizes[i]);
+		/* No slab is in use: nor is any object. */
+		KUNIT_ASSERT_EQ(test, kmem_cache_shrink(st->cache), 0);
+	}
+}
+
 static struct kunit_case numa_cases[] = {
 	KUNIT_CASE(alloc_on_each_node),
 	KUNIT_CASE_PARAM(node_of_top_object, setups_gen_params),
@@ -587,6 +620,7 @@ static struct kunit_case numa_cases[] = {
 	KUNIT_CASE_PARAM(remote_objects_change_node, setups_gen_params),
 	KUNIT_CASE_PARAM(remote_objects_of_two_nodes, setups_gen_params),
 	KUNIT_CASE_PARAM(bulk_free_of_mixed_nodes, setups_gen_params),
+	KUNIT_CASE_PARAM(remote_bulk_fills_its_batch, setups_gen_params),
 	KUNIT_CASE(no_object_is_stranded),
 	KUNIT_CASE(objects_are_counted_by_node),
 	KUNIT_CASE_PARAM(neighbours_exchange_sheaves, ring_setups_gen_params),

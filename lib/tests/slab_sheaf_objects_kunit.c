@@ -8,6 +8,7 @@
  * KFENCE guards.
  */
 
+#include <kunit/static_stub.h>
 #include <linux/kfence.h>
 #include <linux/mempool.h>
 #include <linux/module.h>
@@ -34,6 +35,7 @@ static const struct gfp_case {
 
 KUNIT_ARRAY_PARAM_DESC(gfp_cases, gfp_cases, desc);
 
+/* Elsewhere: who could not wait, as a mempool, got each object from a slab. */
 static void refill_with_gfp(struct kunit *test)
 {
 	const struct gfp_case *g = test->param_value;
@@ -103,6 +105,102 @@ static bool is_zero(struct kmem_cache *s, void *p)
 {
 	return !memchr_inv(p, 0, s->object_size);
 }
+
+#ifdef CONFIG_SLAB_SHEAVES
+/* What sheaves were asked for with, all of them, and any of them; none was to be had. */
+static gfp_t asked_all, asked_any;
+static unsigned int nr_asked;
+
+static void *no_sheaf_to_be_had(size_t size, gfp_t gfp)
+{
+	nr_asked++;
+	asked_all &= gfp;
+	asked_any |= gfp;
+	return NULL;
+}
+
+/* Since the last time. */
+static void expect_asked(struct kunit *test, int line, gfp_t must, gfp_t must_not)
+{
+	KUNIT_EXPECT_GT_MSG(test, nr_asked, 0, "from line %d", line);
+	KUNIT_EXPECT_EQ_MSG(test, (__force unsigned int)(must & ~asked_all), 0,
+			    "from line %d", line);
+	KUNIT_EXPECT_EQ_MSG(test, (__force unsigned int)(must_not & asked_any), 0,
+			    "from line %d", line);
+	nr_asked = 0;
+	asked_all = (__force gfp_t)~0u;
+	asked_any = 0;
+}
+
+static struct slab_test *without_memory_for_sheaves(struct kunit *test)
+{
+	struct kmem_cache_args args = { .sheaf_capacity = 28 };
+	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, &args);
+
+	skip_without_sheaves(test);
+	nr_asked = 0;
+	asked_all = (__force gfp_t)~0u;
+	asked_any = 0;
+	kunit_activate_static_stub(test, kmalloc_nosheaf, no_sheaf_to_be_had);
+	return st;
+}
+
+/*
+ * Elsewhere: that there was no memory for a sheaf made a splat, though the object came from
+ * a slab all the same; or the reserves were used up for it.
+ */
+static void sheaf_alloc_fails_quietly(struct kunit *test)
+{
+	const gfp_t must = __GFP_NOWARN | __GFP_NOMEMALLOC;
+	struct slab_test *st = without_memory_for_sheaves(test);
+	void *p[3];
+
+	KUNIT_EXPECT_EQ(test, alloc_objects(st, 3, GFP_KERNEL), 3);
+	expect_asked(test, __LINE__, must, __GFP_DIRECT_RECLAIM);
+	KUNIT_EXPECT_EQ(test, alloc_objects(st, 3, GFP_ATOMIC), 3);
+	expect_asked(test, __LINE__, must, __GFP_DIRECT_RECLAIM | __GFP_HIGH);
+	free_objects(st, 6);
+	expect_asked(test, __LINE__, must, __GFP_DIRECT_RECLAIM);
+	KUNIT_ASSERT_EQ(test, kmem_cache_alloc_bulk(st->cache, GFP_KERNEL, 3, p), 3);
+	expect_asked(test, __LINE__, must, __GFP_DIRECT_RECLAIM);
+	kmem_cache_free_bulk(st->cache, 3, p);
+	expect_asked(test, __LINE__, must, __GFP_DIRECT_RECLAIM);
+	expect_cached(test, 0);
+	kunit_deactivate_static_stub(test, kmalloc_nosheaf);
+}
+
+/*
+ * Elsewhere: memory was freed under pi_lock, and a sheaf for it was allocated in a way that
+ * woke up kswapd, which takes that lock.
+ */
+static void free_wakes_no_kswapd(struct kunit *test)
+{
+	struct slab_test *st = without_memory_for_sheaves(test);
+	void *p[3];
+
+	/* Who allocates may know that it does no harm, or not. */
+	KUNIT_EXPECT_EQ(test, alloc_objects(st, 3, GFP_NOWAIT), 3);
+	expect_asked(test, __LINE__, __GFP_KSWAPD_RECLAIM, __GFP_DIRECT_RECLAIM);
+	KUNIT_EXPECT_EQ(test, alloc_objects(st, 1, __GFP_NOWARN), 1);
+	expect_asked(test, __LINE__, 0, __GFP_RECLAIM);
+	/* Who frees is not asked. */
+	free_objects(st, 1);
+	expect_asked(test, __LINE__, 0, __GFP_RECLAIM);
+	p[0] = let_go(st);
+	p[1] = let_go(st);
+	p[2] = let_go(st);
+	kmem_cache_free_bulk(st->cache, 3, p);
+	expect_asked(test, __LINE__, 0, __GFP_RECLAIM);
+#ifdef CONFIG_SLAB_RCU_SHEAVES
+	KUNIT_ASSERT_EQ(test, alloc_objects(st, 1, GFP_NOWAIT), 1);
+	expect_asked(test, __LINE__, 0, __GFP_DIRECT_RECLAIM);
+	kfree_rcu(let_go(st), rcu);
+	expect_asked(test, __LINE__, 0, __GFP_RECLAIM);
+#endif
+	kunit_deactivate_static_stub(test, kmalloc_nosheaf);
+	kvfree_rcu_barrier();
+}
+#endif
 
 static void zeroing(struct kunit *test)
 {
@@ -251,7 +349,7 @@ static void accounted_objects(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
 }
 
-/* Objects out of the memory reserves are not for everybody. */
+/* Objects out of the memory reserves are not for everybody. Elsewhere: they got into barns. */
 static void pfmemalloc_is_kept_out(struct kunit *test)
 {
 	struct slab_test *st = with_setup(test);
@@ -324,6 +422,10 @@ static struct kunit_case objects_cases[] = {
 	KUNIT_CASE_PARAM(refill_with_gfp, gfp_cases_gen_params),
 	KUNIT_CASE_PARAM(bulk_refill_with_gfp, gfp_cases_gen_params),
 	KUNIT_CASE(mempool_is_served_by_sheaves),
+#ifdef CONFIG_SLAB_SHEAVES
+	KUNIT_CASE(sheaf_alloc_fails_quietly),
+	KUNIT_CASE(free_wakes_no_kswapd),
+#endif
 	KUNIT_CASE(zeroing),
 	KUNIT_CASE(wiping),
 	KUNIT_CASE(constructed_objects),

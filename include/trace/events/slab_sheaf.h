@@ -225,16 +225,16 @@ TRACE_EVENT(slab_sheaf_drain,
 
 	TP_STRUCT__entry(
 		__string(	name,	s->name	)
-		__field(	unsigned int,	cpus	)
+		__field(	unsigned int,	cpus_interrupted	)
 	),
 
 	TP_fast_assign(
 		__assign_str(name);
-		__entry->cpus = cpus;
+		__entry->cpus_interrupted = cpus;
 	),
 
 	TP_printk("name=%s cpus_interrupted=%u",
-		__get_str(name), __entry->cpus)
+		__get_str(name), __entry->cpus_interrupted)
 );
 
 /*
@@ -350,19 +350,19 @@ TRACE_EVENT(slab_sheaf_round,
 	TP_ARGS(quiet, cpus, more),
 
 	TP_STRUCT__entry(
-		__field(	unsigned int,	quiet	)
-		__field(	unsigned int,	cpus	)
+		__field(	unsigned int,	quiet_rounds	)
+		__field(	unsigned int,	cpus_interrupted	)
 		__field(	bool,	more	)
 	),
 
 	TP_fast_assign(
-		__entry->quiet = quiet;
-		__entry->cpus = cpus;
+		__entry->quiet_rounds = quiet;
+		__entry->cpus_interrupted = cpus;
 		__entry->more = more;
 	),
 
 	TP_printk("quiet_rounds=%u cpus_interrupted=%u more=%d",
-		__entry->quiet, __entry->cpus, __entry->more)
+		__entry->quiet_rounds, __entry->cpus_interrupted, __entry->more)
 );
 
 /* Memory is short: how many objects were wanted, and given back. */

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # kmemleak finds objects that were leaked although sheaves still have their addresses
-# in slots that are not in use: test_modules/test_slab_leak.c leaks some.
+# in slots that are not in use: test_modules/test_slab_leak.c leaks some. Elsewhere it did
+# not.
 
 . "$(dirname "$0")/functions.sh"
 
