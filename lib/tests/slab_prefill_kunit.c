@@ -148,7 +148,7 @@ static void all_sizes(struct kunit *test)
 
 	for (size = 1; size <= edge + 3; size++)
 		use_sheaf(test, size);
-	for (size = 2 * edge - 1; size <= 1000; size = size * 3 / 2)
+	for (size = 2 * edge - 1; size <= 1000; size += size / 2 + 1)
 		use_sheaf(test, size);
 }
 

@@ -208,6 +208,7 @@ static void not_in_slabs(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, is_vmalloc_addr(area) && vmalloc_to_page(area));
 }
 
+#ifdef CONFIG_SLUB_DEBUG
 static void caches_without_sheaves(struct kunit *test)
 {
 	struct slab_test *st = with_cache(test, OBJECT_SIZE,
@@ -222,6 +223,7 @@ static void caches_without_sheaves(struct kunit *test)
 	kmem_cache_shrink(st->cache);
 	expect_moves(test, .rcu_fail = 100, .free_slow = 100);
 }
+#endif
 
 /* Who has interrupts off gets a sheaf from the barn, or none. */
 static void no_empty_sheaf(struct kunit *test)

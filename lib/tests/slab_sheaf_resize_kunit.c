@@ -136,12 +136,12 @@ static void small_sheaves_are_not_lent(struct kunit *test)
 
 	resize(test, 4);
 	n = 6 * st->cap;
-	KUNIT_ASSERT_LT(test, n, 60);
 	hold_and_drain(test, n);
 	/* In main, spare and the barn. */
 	release(test, n);
 	KUNIT_EXPECT_GT(test, barn_of(st->cache, st->cpu)->nr_full, 0);
-	resize(test, 60);
+	/* What a sheaf of 4 has room for depends on the size of pointers. */
+	resize(test, n);
 	lent = kmem_cache_prefill_sheaf(st->cache, GFP_KERNEL, n);
 	KUNIT_ASSERT_NOT_NULL(test, lent);
 	KUNIT_EXPECT_GE(test, lent->capacity, n);

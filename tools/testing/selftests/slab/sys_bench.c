@@ -228,6 +228,7 @@ static void die_direct(const char *why)
 static void make_direct(void)
 {
 	struct statfs fs;
+	unsigned int type;
 	struct stat st;
 
 	file = open(direct_name, O_RDONLY | O_DIRECT);
@@ -237,7 +238,9 @@ static void make_direct(void)
 		die_direct("is on a file system without O_DIRECT");
 	if (file < 0 || fstat(file, &st) || fstatfs(file, &fs))
 		die_direct(strerror(errno));
-	if (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC)
+	/* f_type is signed, and in 32 bits RAMFS_MAGIC is not. */
+	type = fs.f_type;
+	if (type == TMPFS_MAGIC || type == RAMFS_MAGIC)
 		die_direct("is in a tmpfs: is its file system mounted?");
 	if (st.st_size < DIRECT_SIZE * DIRECT_READS)
 		die_direct("is smaller than 64 KiB");

@@ -439,12 +439,15 @@ static const char *overflow_4k(void)
 
 static const char *any_address(const void *p, size_t size)
 {
-	const unsigned long *word = p;
+	void *const *word = p;
 	unsigned int i;
 
-	for (i = 0; i < size / sizeof(*word); i++)
-		if (virt_addr_valid(READ_ONCE(word[i])))
+	for (i = 0; i < size / sizeof(*word); i++) {
+		const void *address = READ_ONCE(word[i]);
+
+		if (virt_addr_valid(address))
 			return WAS_READ;
+	}
 	return NOTHING;
 }
 

@@ -32,7 +32,7 @@
 #define MAX_SLOTS	512
 #define MAX_BATCH	100
 #define TABLE_BYTES	SZ_512K
-#define MAGIC		0x7a11ab1e5ab1e5edUL
+#define MAGIC		((unsigned long)0x7a11ab1e5ab1e5edULL)
 
 static unsigned int seed = 1;
 module_param(seed, uint, 0444);
