@@ -76,6 +76,9 @@ attacks: attackdeps tree ## what a heap bug gets, of plain 6.12 and of the serie
 fresh: args freshdeps ## make run and make check in new chroots of Debian 12 and 13 (SUITES=, STEPS=)
 	@$(S)/fresh.sh
 
+bases: checkdeps tree ## whether the oldest and the newest 6.12.y that Debian offers take the series, and what it changes builds there
+	@$(S)/bases.sh
+
 bisect: tree ## build, boot and KUnit-test every commit of the series, or those of COMMITS=
 	@$(S)/bisect.sh $(COMMITS)
 
@@ -134,5 +137,5 @@ freshdeps: args
 clean: ## remove what was built; downloads stay
 	@$(S)/clean.sh
 
-.PHONY: help args tree keep kernel run shell boot check selftest mutants demo-tune bench bench-native bench-real profile attacks fresh bisect lint deb deb-try debuggers \
+.PHONY: help args tree keep kernel run shell boot check selftest mutants demo-tune bench bench-native bench-real profile attacks fresh bases bisect lint deb deb-try debuggers \
 	docs series refresh deps checkdeps benchdeps realdeps attackdeps demodeps debuggerdeps debdeps debtrydeps freshdeps clean

@@ -56,6 +56,7 @@ ROUNDS='' "$SCRIPTS/bench-real.sh"
 # shellcheck disable=SC2086 # a list of words
 "$SCRIPTS/bisect.sh" ${COMMITS:-}
 "$SCRIPTS/series.sh"
+"$SCRIPTS/bases.sh"
 "$SCRIPTS/attacks.sh"
 "$SCRIPTS/fresh.sh"
 "$SCRIPTS/tests/mutants.sh"

@@ -229,6 +229,7 @@ check "lint scripts" "$SCRIPTS/lint.sh" scripts || :
 tap args-tests args.sh
 tap tree-tests tree.sh
 tap series-tests series.sh
+tap bases-tests bases.sh
 tap bench-tests bench.sh
 tap bench-real-tests real.sh
 tap mutants-tests mutlist.sh
