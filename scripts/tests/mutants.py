@@ -7,8 +7,9 @@ mutants.py files LIST                the files that mutants change
 mutants.py todo LIST FROM RESULTS WHICH   which are to be run: number, topology, tests, kernel, append
 mutants.py record LIST FROM RESULTS N LOG     what the guest's log says of mutant N
 mutants.py report LIST FROM RESULTS  the tables; fails when a mutant went unnoticed
-mutants.py checker LIST FROM LOGS    the table of what DEBUG_SLAB_SHEAVES said, from the logs
-                                     LOGS/checker-N.log; fails when of one it said nothing
+mutants.py checker LIST LOGS RST     the table of what DEBUG_SLAB_SHEAVES said, from the logs
+                                     LOGS/checker-N.log, also as RST; fails when of one it said
+                                     nothing
 
 LIST, scripts/tests/kunit.mutants, says what a mutant looks like. A mutant is a condition,
 (slab_mutant == N), and slab_mutant is what the command line of the kernel says, when all
@@ -364,9 +365,10 @@ def todo_checker(mutants, which):
         print(n, m.head["topology"], m.head["tests"], "checked", m.head["append"], sep="\t")
 
 
-def report_checker(mutants, logs):
-    """Prints Markdown. Returns how many mutants it did not see."""
-    unseen, races, rows = [], 0, []
+def report_checker(mutants, logs, rst):
+    """Prints Markdown, and writes the table for Documentation. Returns how many mutants it did
+    not see."""
+    unseen, races, rows, table = [], 0, [], []
     for n, m in checked(mutants, "").items():
         said = complaints(os.path.join(logs, f"checker-{n}.log"))
         races += m.head["checker"] == "race"
@@ -375,6 +377,12 @@ def report_checker(mutants, logs):
         what = "; ".join(f"{text} ({times} times)" if times > 1 else text
                          for text, times in said[:2])
         rows.append(f"| {n} | {m.title} | {m.head['checker']} | {what or '**nothing**'} |")
+        table += [f"   * - {m.title}", f"     - {m.head['checker']}",
+                  f"     - {said[0][0] if said else '**nothing**'}"]
+    with open(rst, "w", encoding="utf-8") as f:
+        print(".. list-table::\n   :header-rows: 1\n   :widths: 50 8 42\n\n"
+              "   * - What is wrong\n     - Kind\n     - What it says of it, most often", file=f)
+        print("\n".join(table), file=f)
     print("# What DEBUG_SLAB_SHEAVES says of bugs that are put in\n")
     print(f"{len(rows)} bugs, {races} of them races; of {len(unseen)} it said nothing.\n")
     print("| number | what is wrong | kind | what it says |\n|---|---|---|---|")

@@ -10,7 +10,7 @@
 #   build/mutants-selftests.md
 #
 #   mutants.sh checker does it with those that DEBUG_SLAB_SHEAVES should see, in a kernel that
-#   has it, and looks for what it says: build/mutants-checker.md
+#   has it, and looks for what it says: build/mutants-checker.md, and .rst for Documentation
 #
 #   MUTANTS="3 5-9" chooses; 0 is the kernel without a mutant. What has been run is not run
 #   again until the mutant, what it changes or a test changes: build/mutants/results.
@@ -143,7 +143,8 @@ checker() {
 		say "$k of $n, mutant $number: $(grep -ac 'DEBUG_SLAB_SHEAVES: ' \
 			"$LOGS/mutants/checker-$number.log" || :) complaints"
 	done 8<"$DIR/todo-checker"
-	mutants checker "$LOGS/mutants" >"$BUILD/mutants-checker.md" || rc=$?
+	mutants checker "$LOGS/mutants" "$BUILD/mutants-checker.rst" \
+		>"$BUILD/mutants-checker.md" || rc=$?
 	say "$(sed -n 3p "$BUILD/mutants-checker.md") $(rel "$BUILD/mutants-checker.md")"
 	[ $rc -eq 0 ] || die "DEBUG_SLAB_SHEAVES said nothing of some"
 }

@@ -99,3 +99,27 @@ ktap '    ok 1 first' 'Kernel panic - not syncing: Fatal exception'
 ok "the guest died" says '^the guest died in slab_x.second: Fatal exception$'
 ktap '    ok 1 first' '    ok 2 second' '    ok 3 third' 'WARNING: CPU: 0 at mm/slub.c' 'ok 1 slab_x'
 ok "the kernel noticed" says '^a splat: WARNING'
+
+# said LINE...: the log of a guest with the one mutant, and what becomes of it.
+said() {
+	printf '[    1.234567] %s\n' "$@" >"$DIR/checker-7.log"
+	mutants checker "$DIR" "$DIR/table.rst" >"$DIR/table.md"
+}
+
+list 'in: a' 'tests: slab_x' 'checker: race' '-	return 1;' '+	return 1 + MUTANT;'
+is_in_tables() {
+	said 'SLUB x: DEBUG_SLAB_SHEAVES: a sheaf in two places (00000000c0ffee00)' \
+		'SLUB y: DEBUG_SLAB_SHEAVES: an object out of a sheaf in which it was not (00000000c0ffee08)' \
+		'SLUB x: DEBUG_SLAB_SHEAVES: a sheaf in two places (00000000c0ffee10)' &&
+	grep -qF '1 bugs, 1 of them races; of 0 it said nothing.' "$DIR/table.md" &&
+	grep -qF '| 7 | one is two | race | a sheaf in two places (2 times); an object out' "$DIR/table.md" &&
+	grep -A2 -F '   * - one is two' "$DIR/table.rst" | tail -n 1 | grep -x '     - a sheaf in two places'
+}
+ok "mutants: what DEBUG_SLAB_SHEAVES says is in the tables, what it says most often first" is_in_tables
+is_missed() {
+	! said 'WARNING: CPU: 0 PID: 1 at mm/slub.c:1' &&
+	grep -qF 'of 1 it said nothing.' "$DIR/table.md" && grep -qF '**nothing**' "$DIR/table.rst"
+}
+ok "mutants: that it says nothing is a failure" is_missed
+asked_for() { [ "$(mutants todo-checker '')" = $'7\t4cpu\tslab_x\tchecked\t' ]; }
+ok "mutants: those that it should see are run with it" asked_for
