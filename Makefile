@@ -48,6 +48,9 @@ boot: kernel ## boot a kernel (CONFIG=guest) and judge its KUnit suites
 check: checkdeps tree ## all tests, as CI runs them
 	@$(S)/check.sh
 
+check-all: alldeps tree ## all there is to check, in a day or more; goes on where it was interrupted (CASES=groups or names)
+	@$(S)/check-all.sh
+
 selftest: checkdeps kernel ## run the kselftests (ublk null target, sysfs, hotplug, isolated CPUs, stress) in the guest, on each topology
 	@$(S)/kernel.sh isolated
 	@$(S)/selftest.sh
@@ -110,6 +113,9 @@ deps: args ## install the Debian packages that are missing
 checkdeps: args
 	@$(S)/deps.sh check
 
+alldeps: args
+	@$(S)/deps.sh all
+
 demodeps: args
 	@$(S)/deps.sh demo
 
@@ -137,5 +143,5 @@ freshdeps: args
 clean: ## remove what was built; downloads stay
 	@$(S)/clean.sh
 
-.PHONY: help args tree keep kernel run shell boot check selftest mutants demo-tune bench bench-native bench-real profile attacks fresh bases bisect lint deb deb-try debuggers \
-	docs series refresh deps checkdeps benchdeps realdeps attackdeps demodeps debuggerdeps debdeps debtrydeps freshdeps clean
+.PHONY: help args tree keep kernel run shell boot check check-all selftest mutants demo-tune bench bench-native bench-real profile attacks fresh bases bisect lint deb deb-try debuggers \
+	docs series refresh deps checkdeps alldeps benchdeps realdeps attackdeps demodeps debuggerdeps debdeps debtrydeps freshdeps clean

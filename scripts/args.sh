@@ -42,7 +42,11 @@ elif asks shell; then
 else
 	"$SCRIPTS/guest.sh" "$CONFIGURATION"
 fi
-# these take other groups, and more or fewer rounds, or want a case
+# these take other cases, other groups, and more or fewer rounds, or want a case
+if asks check-all; then
+	"$SCRIPTS/check-all.sh"
+	unset CASES
+fi
 if asks bench-native; then
 	"$SCRIPTS/bench-native.sh"
 elif asks profile; then

@@ -9,7 +9,7 @@
 
 config='' name=''
 args=("$@")
-while getopts n:t: opt; do
+while getopts a:n:t: opt; do
 	case $opt in
 	n) name=$OPTARG ;;
 	*) ;;

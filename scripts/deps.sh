@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# deps.sh [check|bench|real|debug|demo|debuggers|deb|debtry|fresh]: install the Debian packages that the build and
+# deps.sh [check|bench|real|debug|demo|debuggers|deb|debtry|fresh|all]: install the Debian packages that the build and
 # the guest need, and virtme-ng into build/venv; with `check', `bench', `real', `debug' or
 # `demo' also those of the tests (and herd7 into build/herd), the benchmarks, those of real
 # programs, the first with KMSAN, or the demonstration; with `debuggers' gdb, and drgn into
 # build/venv, too; with `deb' those that pack
 # (DEBUG_INFO=1: with BTF), with `debtry' those that try the packages, too; with `fresh'
-# only what makes chroots.
+# only what makes chroots; with `all' what `make check-all' wants.
 # Needs root or sudo when something is missing; prints a line per thing installed,
 # nothing when all is there.
 
@@ -30,6 +30,7 @@ check) PACKAGES+=$CHECK_PACKAGES ;;
 bench) PACKAGES+=$BENCH_PACKAGES ;;
 real) PACKAGES+="$BENCH_PACKAGES iperf3 libtraceevent-dev pkg-config redis-tools sqlite3" ;;
 debug) PACKAGES+="$BENCH_PACKAGES clang" ;;
+all) PACKAGES+="$CHECK_PACKAGES $BENCH_PACKAGES clang clang-$LLVM_VERSION lld-$LLVM_VERSION llvm-$LLVM_VERSION" ;;
 demo) PACKAGES+="$GUEST_PACKAGES gnuplot-nox" ;;
 debuggers) PACKAGES+="$GUEST_PACKAGES gdb" ;;
 deb | debtry)
@@ -38,7 +39,7 @@ deb | debtry)
 	[ "$1" != debtry ] || PACKAGES+="$GUEST_PACKAGES debian-archive-keyring debootstrap e2fsprogs"
 	;;
 fresh) PACKAGES="debian-archive-keyring debootstrap git util-linux" VNG='' ;;
-*) die "usage: deps.sh [check|bench|real|debug|demo|debuggers|deb|debtry|fresh]" ;;
+*) die "usage: deps.sh [check|bench|real|debug|demo|debuggers|deb|debtry|fresh|all]" ;;
 esac
 
 missing() {
@@ -143,5 +144,5 @@ fetch_herd() {
 mapfile -t want < <(missing)
 [ ${#want[@]} -eq 0 ] || install_packages "${want[@]}"
 [ -z "$VNG" ] || [ "$(cat "$BUILD/venv/.done" 2>/dev/null)" = "$VNG" ] || install_vng
-[ "${1:-}" != check ] || command -v herd7 >/dev/null || [ -x "$BUILD/herd/herd7" ] || install_herd
+[[ ! "${1:-}" =~ ^(check|all)$ ]] || command -v herd7 >/dev/null || [ -x "$BUILD/herd/herd7" ] || install_herd
 [ "${1:-}" != debuggers ] || [ -x "$BUILD/venv/bin/drgn" ] || install_drgn

@@ -218,14 +218,28 @@ USER_SPACE='(virtme-ng-init|[[:alnum:]_.-]+\[[0-9]+\]): '
 # isolated.sh does: "dl_rq->running_bw > old". No other one has this function in its stack.
 KNOWN='sched_fair_server_write'
 
+# With KCSAN: the functions of the allocator and its tests. Races of others are theirs.
+racers() {
+	grep -qsx CONFIG_KCSAN=y "$OBJ/$CONFIG/.config" || return 0
+	nm "$OBJ/$CONFIG"/mm/{slub,slab_*}.o "$OBJ/$CONFIG"/lib/tests/slab_*.o |
+		awk 'NF == 3 && $2 ~ /[tTW]/ { print $3 }' | paste -sd' '
+}
+
 # The log with the lines of known warnings left empty: numbers of lines stay. The same for
 # the stack of who runs out of memory at somebody's request (order=-1: SysRq-f), or while
 # stress.sh says that it takes all of it.
 without_known() {
-	awk -v known="$KNOWN" '
+	awk -v known="$KNOWN" -v racers="$(racers)" '
+		BEGIN { n = split(racers, names, " "); while (n) racer[names[n--]] }
 		{ line[NR] = $0 }
 		/slab_stress: somebody takes all memory/ { taken = 1 }
 		/slab_stress: it is given back/ { taken = 0 }
+		/BUG: KCSAN: data-race in / {
+			split($0, two, /data-race in | \/ /)
+			theirs = !(two[2] in racer || two[3] in racer)
+		}
+		theirs { line[NR] = "" }
+		/==========/ { theirs = 0 }
 		/invoked oom-killer: .* order=-1,/ { asked = NR }
 		taken && /invoked oom-killer:|page allocation failure:/ { asked = NR }
 		asked && /Mem-Info:|memory: usage/ {

@@ -3,20 +3,22 @@
 #
 # kernel.sh [-d DIR] [-u] [-p] CONFIG: build the laid tree out of tree in
 # build/obj/CONFIG, from allnoconfig and the fragments in scripts/configs; --list
-# instead of CONFIG says which there are. With -d it builds the tree in DIR/linux in
-# DIR/obj; -u lets that tree not know a symbol of the fragments; -p only prepares:
+# instead of CONFIG says which there are, --fragments what each is made of. With -d it
+# builds the tree in DIR/linux in DIR/obj; -u lets that tree not know a symbol of the fragments; -p only prepares:
 # configuration and what every object needs.
-# Needs gcc (clang for KMSAN), make, flex, bison, bc, libelf and ccache; prints what it does
+# Needs gcc (clang for some), make, flex, bison, bc, libelf and ccache; prints what it does
 # and how far it is. The last line names the full log.
 
 . "$(dirname "$0")/lib.sh"
 
 UNKNOWN_OK='' LIST=''
 TARGETS=()
-if [ "${1:-}" = --list ]; then
-	LIST=1
+case ${1:-} in
+--list | --fragments)
+	LIST=$1
 	set -- guest
-fi
+	;;
+esac
 while getopts d:up opt; do
 	case $opt in
 	d)
@@ -43,6 +45,17 @@ configurations() {
 		mutants-checked common guest mutants checked series series-all
 		tiny common tiny series-all
 		debuggers common debuggers
+		m-none common matrix matrix-smp series series-all m-none
+		m-voluntary common matrix matrix-smp series series-all m-voluntary
+		m-dynamic common matrix matrix-smp series series-all m-dynamic
+		m-up common matrix series series-all m-up
+		m-up-tiny common matrix series series-all m-up-tiny
+		m-kcsan common matrix matrix-smp series series-all m-kcsan
+		m-kasan common matrix series series-all m-kasan
+		m-kmsan common matrix matrix-smp series series-all m-kmsan
+		m-kmsan-up common matrix series-all m-kmsan-up
+		m-clang-lto common matrix matrix-smp series series-all m-clang-lto
+		m-tiny common matrix matrix-smp series-all m-tiny
 		bench common guest bench
 		bench-mt common guest bench bench-mt
 		bench-rt common guest bench bench-rt
@@ -83,10 +96,10 @@ seed() {
 }
 
 names=$(configurations | cut -d' ' -f1 | paste -sd' ' | sed 's/ /, /g; s/\(.*\), /\1 or /')
-if [ -n "$LIST" ]; then
-	echo "$names"
-	exit
-fi
+case $LIST in
+--list) echo "$names" && exit ;;
+--fragments) configurations && exit ;;
+esac
 fragments=$(configurations | awk -v name="${1:-}" '$1 == name { $1 = ""; print }')
 [ -n "$fragments" ] || die "no kernel configuration \`${1:-}', choose $names"
 args_end_here
@@ -112,6 +125,10 @@ trap stop EXIT
 trap 'exit 130' INT TERM
 
 MAKE=(make -C "$TREE" O="$O" CC="ccache $(compiler_of "$CONFIG")" HOSTCC="ccache gcc" LOCALVERSION=)
+# With its own linker and archiver, which link-time optimization wants, not those of the host.
+[[ "$(compiler_of "$CONFIG")" != clang-* ]] || MAKE+=(LLVM="-${LLVM_VERSION}" HOSTLD=ld HOSTAR=ar)
+# The kernel leaves these out, as others race there; guest.sh tells whose race it is.
+[[ "$CONFIG" != *kcsan* ]] || MAKE+=(KCSAN_SANITIZE_slub.o=y KCSAN_SANITIZE_slab_common.o=y)
 kmake() { "${MAKE[@]}" "$@"; }
 
 tree_knows() {
@@ -185,6 +202,7 @@ compile() {
 }
 
 need_tool make gcc "$(compiler_of "$CONFIG")" flex bison bc ccache perl
+[[ "$(compiler_of "$CONFIG")" != clang-* ]] || need_tool "ld.lld-$LLVM_VERSION" "llvm-ar-$LLVM_VERSION"
 [ -e "$TREE/Makefile" ] || die "there is no $(rel "$TREE"), run: make tree"
 lock "obj-$CONFIG"
 [ -e "$O/vmlinux" ] || need_space "$OUT" "${NEED_GB:-2}" "a kernel build"

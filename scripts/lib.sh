@@ -189,8 +189,16 @@ built_as() {
 	esac
 }
 
-# compiler_of CONFIG: gcc cannot do what KMSAN wants.
-compiler_of() { [[ $1 == *kmsan ]] && echo clang || echo gcc; }
+# compiler_of CONFIG: gcc cannot do what KMSAN wants. Those whose fragment wants clang get the
+# newest that both Debian 12 and 13 have.
+LLVM_VERSION=19
+compiler_of() {
+	if grep -qsx CONFIG_CC_IS_CLANG=y "$SCRIPTS/configs/$1.config"; then
+		echo "clang-$LLVM_VERSION"
+	else
+		[[ $1 == *kmsan ]] && echo clang || echo gcc
+	fi
+}
 
 # lay_kernel base|ours|peer: one to be measured, in build/bench. OURS= and PEER= say which.
 lay_kernel() {

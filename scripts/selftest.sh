@@ -8,7 +8,8 @@
 # run to which that makes a difference. So it is with `events', which is nodes8 and that
 # kernel, as the others have no tracepoints.
 #
-#   selftest.sh [TEST...]       these only, such as stress.sh
+#   selftest.sh [-k CONFIG] [TEST...]
+#                               these only, such as stress.sh; on another kernel than guest
 #
 #   STRESS_SECS=N chooses how long stress.sh takes on each machine, and STRESS_ALL=1 that
 #   it does all it can (-a); APPEND= adds to the kernel command line; SELFTESTS=DIR takes the tests from another directory
@@ -26,10 +27,18 @@ KMEMLEAK_TESTS="kmemleak.sh"
 EVENTS_TESTS="events.sh"
 ISOLATION="isolcpus=3 nohz_full=3 rcu_nocbs=3"
 FAILED=0
+KERNEL=guest
+while getopts k: opt; do
+	case $opt in
+	k) KERNEL=$OPTARG ;;
+	*) die "usage: selftest.sh [-k CONFIG] [TEST...]" ;;
+	esac
+done
+shift $((OPTIND - 1))
 
 # config_of TOPOLOGY: the kernel, in CONFIG, and where its tests are built.
 config_of() {
-	CONFIG=guest
+	CONFIG=$KERNEL
 	case $1 in isolated | kmemleak | events) CONFIG=isolated ;; esac
 	O=$OBJ/$CONFIG
 	STAGE=$OBJ/selftest-$CONFIG
@@ -101,11 +110,13 @@ judge() {
 # run TOPOLOGY TEST... The runner opens its output a second time, so that must be a
 # pipe: a file would be overwritten.
 run() {
-	local topology=$1 out=$LOGS/selftest-$1.ktap rc=0 test list=()
+	local topology=$1 name=selftest-$1 out rc=0 test list=()
 	local machine=$1 append=${APPEND:-} only=
 
 	shift
 	config_of "$topology"
+	[ "$KERNEL" = guest ] || name=selftest-$CONFIG-$topology
+	out=$LOGS/$name.ktap
 	case $topology in
 	isolated) machine=4cpu append="$ISOLATION $append" only=$ISOLATED_TESTS ;;
 	kmemleak) machine=4cpu append="kmemleak=on $append" only=$KMEMLEAK_TESTS ;;
@@ -121,7 +132,7 @@ run() {
 	for test; do
 		list+=(-t "slab:$test")
 	done
-	TOPOLOGY=$machine APPEND=$append "$SCRIPTS/guest.sh" -n "selftest-$topology" \
+	TOPOLOGY=$machine APPEND=$append "$SCRIPTS/guest.sh" -n "$name" \
 		-t "${LIMIT:-$((2400 + 2 * STRESS_SECS))}" "$CONFIG" \
 		"KSELFTEST_STRESS_SH_ARGS='${STRESS_ALL:+-a }-t $STRESS_SECS' \
 		$INSTALLED/run_kselftest.sh -o $((1200 + 2 * STRESS_SECS)) ${list[*]} | cat" \

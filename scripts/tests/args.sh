@@ -71,6 +71,7 @@ all_wrong() {
 	wrong "a real program" 'CASES: no .nope., choose among true' bench-real CASES=nope
 	wrong "a machine for real programs" 'MACHINES: no .3cpu., choose among' run MACHINES=3cpu
 	wrong "nothing to profile" 'CASE= is not given' profile
+	wrong "a case or a group of all" 'CASES: no case or group .redis., choose groups among tools' check-all CASES="configs redis"
 	wrong "mutants" 'MUTANTS=some is not numbers and ranges' mutants MUTANTS=some
 	wrong "a configuration for packages" 'no kernel configuration .foo., choose running, debian, .* or native-hardened' deb CONFIG=foo
 	wrong "a configuration that is no file" 'CONFIG=/none is not a file that can be read' deb CONFIG=/none
@@ -96,6 +97,7 @@ all_right() {
 	takes "the benchmarks'" bench BENCH=bulk,kmalloc ROUNDS=99 PEER=7.2 RESULTS="$DIR/results"
 	takes "those of bench-native" bench-native BENCH=pairs ROUNDS=999
 	takes "those of bench-real" bench-real CASES=redis,sqlite3 MACHINES=1cpu ROUNDS=2
+	takes "a group and a case of all" check-all CASES="tools m-none"
 	takes "those of profile" profile CASE=redis TOPOLOGY=4cpu LOCKS=1
 	takes "those of attacks" attacks VIEW=debug PEER=7.2
 	takes "machines for the selftests" selftest TOPOLOGY="4cpu isolated" STRESS_SECS=5

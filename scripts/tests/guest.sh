@@ -50,6 +50,19 @@ ok "guest: nor because of stress.sh" all_taken
 refused "guest: a splat: something else, meanwhile" 'the guest.s log has a splat' all_taken '<4>Call Trace:'
 refused "guest: or afterwards" 'the guest.s log has a splat' all_taken '' \
 	'<4>made_up invoked oom-killer: Call Trace:'
+# races FUNCTION: a report of KCSAN, to a kernel that passes for one that has it.
+mkdir -p "$DIR/obj/guest/lib"
+O=$(. "$SELF/scripts/lib.sh" && echo "$OBJ/guest")
+ln -s "$O/mm" "$O/arch" "$DIR/obj/guest/"
+ln -s "$O/lib/tests" "$DIR/obj/guest/lib/"
+echo CONFIG_KCSAN=y >"$DIR/obj/guest/.config"
+races() {
+	guest -d "$DIR" guest "printf '<4>%s\n' ==================== 'BUG: KCSAN: data-race in do_other / $1' \
+		' do_other+0x1/0x2' 'Call Trace:' ==================== |
+		while read -r line; do echo \"\$line\" >/dev/kmsg; done"
+}
+refused "guest: a splat: a race of the allocator" 'the guest.s log has a splat' races __sheaf_free
+ok "guest: no splat: one of others" races do_another
 # not by poweroff, which a minimal system has not
 refused "guest: an early power off" 'ended before its command did' guest guest \
 	'echo o >/proc/sysrq-trigger; sleep 60'

@@ -1,0 +1,255 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# check-all.sh [--list]: all that there is to be checked, which takes a day or more: the cases
+# of scripts/check-all.cases, one after the other. What has passed with the same tree, command
+# and configurations, and in the group `tools' with the same scripts, is not run again; what has
+# failed is. So an interrupted run goes on where it was, and after a change to some kernel's
+# configuration the others are left alone.
+#
+#   CASES="stress m-none"   those of these groups, or of these names
+#
+# Needs the laid tree (make tree), what `make check' needs, and what scripts/deps.sh all
+# installs. Prints a line a case, with what it took. The logs and the results are in
+# build/check-all/. build/check-all.md has the table of all cases, those that were not run
+# included; build/configurations.rst that of the kernels, for the document. Ends with
+# `N passed, N failed'.
+#
+#   check-all.sh --tap      copies TAP, fails when a test did, or when there is none
+
+. "$(dirname "$0")/lib.sh"
+
+LIST=${CASES_FILE:-$SCRIPTS/check-all.cases}
+DIR=$OUT/check-all
+TABLE=$OUT/check-all.md
+RST=$OUT/configurations.rst
+# What hangs has an end, too: that of the longest case, twice.
+LIMIT=${CASE_LIMIT:-43200}
+CHOSEN=()
+PASSED=0 FAILED=0
+CASE_PID=
+declare -A KERNEL
+
+tap() {
+	awk '{ print } /^ok / { good++ } /^not ok / { bad++ } END { exit bad || !good }'
+}
+
+# --- the list -------------------------------------------------------------
+
+# All cases, fields by one tab; the command is the rest of the line.
+cases() {
+	sed -nE 's/^([^#[:space:]]\S*)\s+(\S+)\s+(\S+)\s+(.*\S)\s*$/\1\t\2\t\3\t\4/p' "$LIST"
+}
+
+check_list() {
+	local bad
+
+	bad=$(sed -E '/^\s*(#|$)/d' "$LIST" | grep -vE '^\S+\s+\S+\s+\S+\s+\S' | head -n 1 || :)
+	[ -z "$bad" ] || die "$(rel "$LIST"): what is \`$bad'?"
+	bad=$(cases | cut -f2 | sort | uniq -d | head -n 1)
+	[ -z "$bad" ] || die "$(rel "$LIST"): there are two cases $bad"
+	bad=$(comm -13 <("$SCRIPTS/kernel.sh" --fragments | cut -d' ' -f1 | sort) \
+		<(cases | cut -f3 | tr , '\n' | grep -vx -- - | sort -u) | head -n 1)
+	[ -z "$bad" ] || die "$(rel "$LIST"): there is no kernel $bad"
+}
+
+# Is the case GROUP NAME wanted?
+chosen() { [ ${#CHOSEN[@]} -eq 0 ] || [[ " ${CHOSEN[*]} " == *" $1 "* || " ${CHOSEN[*]} " == *" $2 "* ]]; }
+
+check_chosen() {
+	local name names
+
+	names=$(cases | cut -f1,2 | tr '\t' '\n')
+	for name in "${CHOSEN[@]}"; do
+		grep -qxF -- "$name" <<<"$names" ||
+			die "CASES: no case or group \`$name', choose groups among $(cases | cut -f1 | uniq | paste -sd' '), see: scripts/check-all.sh --list"
+	done
+}
+
+# --- what a result is of --------------------------------------------------
+
+# The tree as it is, edits included, whoever has committed what.
+tree_key() {
+	local index=$DIR/index
+
+	rm -f "$index"
+	GIT_INDEX_FILE=$index git -C "$TREE" read-tree HEAD
+	GIT_INDEX_FILE=$index git -C "$TREE" add -A
+	GIT_INDEX_FILE=$index git -C "$TREE" write-tree
+	rm -f "$index"
+}
+
+# key GROUP KERNELS COMMAND: changes with all that decides on the outcome; with the scripts only
+# where it is they that are tested.
+key() {
+	local kernel
+
+	{
+		echo "$TREE_KEY" "$3"
+		[ "$1" != tools ] || echo "$TOOLS_KEY"
+		for kernel in ${2//,/ }; do
+			[ "$kernel" = - ] || "$SCRIPTS/kernel.sh" --fragments | awk -v k="$kernel" '
+				$1 == k { for (i = 2; i <= NF; i++) print $i }' |
+				(cd "$SCRIPTS/configs" && sed 's/$/.config/' | xargs cat)
+		done
+	} | sha256sum | cut -c1-16
+}
+
+# result CASE WORD: what is known of it.
+result() { sed -n "s/^$2 //p" "$DIR/$1.result" 2>/dev/null || :; }
+
+# record CASE KEY ok|failed SECONDS
+record() {
+	printf 'key %s\nresult %s\nseconds %s\nwhen %s\n' "$2" "$3" "$4" "$(date -u '+%F %H:%M')" >"$DIR/$1.new"
+	mv "$DIR/$1.new" "$DIR/$1.result"
+}
+
+took() {
+	if [ "$1" -lt 100 ]; then
+		echo "$1 s"
+	else
+		printf '%d:%02d min' $(($1 / 60)) $(($1 % 60))
+	fi
+}
+
+# told CASE HOW: a line; what failed shows its end.
+told() {
+	local name=$1 how=$2
+
+	if [ "$(result "$name" result)" = ok ]; then
+		PASSED=$((PASSED + 1))
+		say "ok      $how"
+	else
+		FAILED=$((FAILED + 1))
+		say "FAILED  $how, see $(rel "$DIR/$name.log")"
+		tail -n 15 "$DIR/$name.log" | sed 's/^/        | /'
+	fi
+}
+
+# --- kernels ----------------------------------------------------------------
+
+# The C files that the series adds or changes, and what their warnings look like.
+series_files() { tgit diff --name-only base HEAD -- '*.c' '*.h'; }
+our_warnings() { grep -A5 -E "^([^ ]*/)?($(series_files | sed 's/[.+]/\\&/g' | paste -sd'|')):[0-9:]+ warning:|warning: objtool: .*(slab|sheaf|barn)" "$1"; }
+
+# Of a build that warned, or was interrupted, what may warn is built once more: no log, no
+# verdict.
+forget_objects() {
+	local f
+
+	series_files | sed -n 's/\.c$/.o/p' | while IFS= read -r f; do
+		rm -f "$OBJ/$1/$f"
+	done
+}
+
+build_kernel() {
+	[ ! -e "$DIR/kernel-$1.begun" ] || forget_objects "$1"
+	touch "$DIR/kernel-$1.begun"
+	"$SCRIPTS/kernel.sh" "$1" || return 1
+	! our_warnings "$LOGS/kernel-$1.log" || return 1
+	rm "$DIR/kernel-$1.begun"
+}
+
+# kernel NAME: once in a run, and only if a case is run that needs it; it is a case of its own.
+kernel() {
+	local name=kernel-$1 t0=$SECONDS how=failed
+
+	if [ -z "${KERNEL[$1]:-}" ]; then
+		say "        building the $1 kernel"
+		! run_case "$DIR/$name.log" build_kernel "$1" || how=ok
+		record "$name" "$(key kernel "$1" kernel.sh)" $how $((SECONDS - t0))
+		told "$name" "kernel $1 ($(took $((SECONDS - t0))))"
+		KERNEL[$1]=$how
+	fi
+	[ "${KERNEL[$1]}" = ok ]
+}
+
+# --- the cases ----------------------------------------------------------------
+
+stop() { [ -z "$CASE_PID" ] || kill -- "-$CASE_PID" 2>/dev/null || :; }
+trap stop EXIT
+trap 'exit 130' INT TERM
+
+# In a process group of its own, for stop.
+run_case() {
+	local log=$1 rc=0
+
+	shift
+	set -m
+	"$@" >"$log" 2>&1 </dev/null &
+	set +m
+	CASE_PID=$!
+	wait $CASE_PID || rc=$?
+	CASE_PID=
+	return $rc
+}
+
+# From the top, whatever was asked for here.
+command_of() { cd "$ROOT" && LOG_NAME=check-all-$1 TREE=$TREE exec timeout -k 60 "$LIMIT" bash -euo pipefail -c "$2"; }
+
+run() {
+	local group=$1 name=$2 kernels=$3 command=$4 key kernel t0 how=failed
+
+	key=$(key "$group" "$kernels" "$command")
+	if [ "$(result "$name" key)" = "$key" ] && [ "$(result "$name" result)" = ok ]; then
+		told "$name" "$group $name (as before, $(took "$(result "$name" seconds)"))"
+		return
+	fi
+	for kernel in ${kernels//,/ }; do
+		[ "$kernel" = - ] || kernel "$kernel" || {
+			echo "there is no $kernel kernel" >"$DIR/$name.log"
+			record "$name" "$key" failed 0
+			told "$name" "$group $name"
+			return
+		}
+	done
+	t0=$SECONDS
+	! run_case "$DIR/$name.log" command_of "$name" "$command" || how=ok
+	record "$name" "$key" $how $((SECONDS - t0))
+	told "$name" "$group $name ($(took $((SECONDS - t0))))"
+}
+
+# What each case came to; `before' is another tree, command or configuration.
+table() {
+	local group name kernels command how
+
+	echo "| group | case | result | took | when |"
+	echo "|-------|------|--------|-----:|------|"
+	while IFS=$'\t' read -r group name kernels command; do
+		how=$(result "$name" result)
+		[ -z "$how" ] || [ "$(result "$name" key)" = "$(key "$group" "$kernels" "$command")" ] || how="$how before"
+		echo "| $group | $name | ${how:-not run} | ${how:+$(took "$(result "$name" seconds)")} | $(result "$name" when) |"
+	done < <(cases)
+}
+
+case ${1:-} in
+--tap)
+	tap
+	exit
+	;;
+--list)
+	cases | cut -f1-3 | expand -t 12,44
+	exit
+	;;
+esac
+read -r -a CHOSEN <<<"${CASES:-}" || :
+check_list
+check_chosen
+args_end_here
+unset CASES TOPOLOGY CPUS APPEND STRESS_SECS MAKEFLAGS MAKELEVEL
+[ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
+mkdir -p "$DIR"
+TREE_KEY=$(tree_key)
+TOOLS_KEY=$(cd "$ROOT" && find scripts -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum | sha256sum)
+while IFS=$'\t' read -r group name kernels command; do
+	! chosen "$group" "$name" || run "$group" "$name" "$kernels" "$command"
+done < <(cases)
+
+table >"$TABLE"
+echo
+cat "$TABLE"
+"$SCRIPTS/kernel.sh" --fragments | python3 -B "$SCRIPTS/configurations.py" table "$SCRIPTS/configs" \
+	"$SCRIPTS/configs/pairs" "$LIST" "$DIR" "$(make -s -C "$TREE" kernelversion)" >"$RST"
+say "        the table is $(rel "$TABLE"), that of the configurations $(rel "$RST")"
+echo "$PASSED passed, $FAILED failed"
+[ $FAILED -eq 0 ]

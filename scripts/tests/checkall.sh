@@ -1,0 +1,227 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Tests of scripts/check-all.sh and scripts/configurations.py without any kernel: what they
+# refuse, what is run again and what is not, the table, the pairs of options. On a small fake
+# tree, with cases and kernels that are made up. Prints TAP.
+
+. "$(dirname "$0")/lib.sh"
+
+unset CASES CASE_LIMIT
+fake_repo
+CALLS=$DIR/calls
+LIST=$DIR/cases
+STATE=$(echo "$REPO"/build/src-*)/check-all
+export CASES_FILE=$LIST CALLS
+
+# Kernels are made of what is there, and build, with a warning or without.
+cat >"$REPO/scripts/kernel.sh" <<'EOF'
+#!/bin/bash
+. "$(dirname "$0")/lib.sh"
+if [ "$1" = --fragments ]; then
+	printf '%s\n' 'one common one' 'two common two'
+	exit
+fi
+echo "kernel $1" >>"$CALLS"
+mkdir -p "$LOGS"
+printf '%s\n' "${WARNS:-no warning}" >"$LOGS/kernel-$1.log"
+[ ! -e "$OBJ/$1.broken" ]
+EOF
+rm "$REPO"/scripts/configs/*
+echo CONFIG_A=y >"$REPO/scripts/configs/common.config"
+echo CONFIG_B=y >"$REPO/scripts/configs/one.config"
+echo CONFIG_B=n >"$REPO/scripts/configs/two.config"
+pairs() { printf '%s\n' "$@" >"$REPO/scripts/configs/pairs"; }
+pairs 'kernels one two' 'option B'
+
+# cases LINE...
+cases() { printf '%s\n' "$@" >"$LIST"; }
+check_all() { : >"$CALLS" && "$REPO/scripts/check-all.sh"; }
+# ran NAME...: these, and no others, have been.
+ran() {
+	echo "wanted: $*"
+	cat "$CALLS"
+	[ "$(paste -sd' ' "$CALLS")" = "$*" ]
+}
+keep_output() { mv "$DIR/out" "$DIR/kept"; }
+shown() { cat "$DIR/kept" && grep -qE -- "$1" "$DIR/kept"; }
+fails() { ! "$@"; }
+
+# --- what is refused -----------------------------------------------------
+
+cases 'first one -'
+refused "a case without a command" 'what is .first one -' check_all
+cases 'first one - true' 'second one - true'
+refused "two of one name" 'there are two cases one' check_all
+cases 'first one three true'
+refused "a kernel that nobody knows" 'there is no kernel three' check_all
+cases 'first one - true'
+CASES="first none" refused "an unknown case" 'no case or group .none., choose groups among first' check_all
+CASES=first ARGS_ONLY=1 ok "a group: arguments alone" check_all
+ok "nothing was run" ran
+
+# --- what is run, and once -----------------------------------------------
+
+# shellcheck disable=SC2016 # for the cases
+cases '# a comment' '' 'first a one echo a >>"$CALLS"' \
+	'first	b	one,two	echo b >>"$CALLS"; echo why; [ -e "$CALLS.good" ]' \
+	'second c - echo "c $LOG_NAME" >>"$CALLS"'
+ok "a case that fails: that is a failure" fails check_all
+keep_output
+ok "all are run, kernels once and first" ran kernel one a kernel two b "c check-all-c"
+ok "a line for what passed" shown '^\[.*\] ok      first a \([0-9]+ s\)$'
+ok "a line for what failed" shown '^\[.*\] FAILED  first b \([0-9]+ s\), see build/.*/b.log$'
+ok "and why" shown '^        \| why$'
+ok "the table has it" shown '^\| first \| b \| failed \| [0-9]+ s \| 20'
+ok "the end" shown '^4 passed, 1 failed$'
+touch "$CALLS.good"
+ok "what failed is run again" check_all
+keep_output
+ok "and nothing else" ran kernel one kernel two b
+ok "what passed is told" shown 'ok      first a \(as before, [0-9]+ s\)$'
+ok "the end, without a failure" shown '^5 passed, 0 failed$'
+ok "again" check_all
+ok "nothing is run" ran
+cases_by() { CASES=$1 check_all; }
+rm "$STATE"/*.result
+ok "a group is chosen" cases_by second
+keep_output
+ok "and run alone" ran "c check-all-c"
+ok "the others have not been" shown '^\| first \| a \| not run \|  \|  \|$'
+ok "names are chosen" cases_by "a c"
+ok "and run alone, but for what was" ran kernel one a
+ok "the rest" check_all
+
+# --- what makes a difference -----------------------------------------------
+
+echo CONFIG_C=y >>"$REPO/scripts/configs/two.config"
+CASES=a ok "another fragment, of another kernel" check_all
+keep_output
+ok "no difference" ran
+ok "but to the table" shown '^\| first \| b \| ok before \|'
+ok "another fragment" check_all
+ok "is run again" ran kernel one kernel two b
+sed -i 's/echo a/echo  a/' "$LIST"
+ok "another command" check_all
+ok "is run again" ran kernel one a
+echo 'an edit' >>"$LINUX/mm/slub.c"
+ok "another tree" check_all
+ok "all is run again" ran kernel one a kernel two b "c check-all-c"
+untouched() { [ "$(lgit status --porcelain)" = ' M mm/slub.c' ]; }
+ok "the tree is left alone" untouched
+lgit commit -qam 'an edit'
+ok "the same, committed" check_all
+ok "nothing is run" ran
+
+# shellcheck disable=SC2016 # for the cases
+cases 'tools t - echo t >>"$CALLS"' 'first a - echo a >>"$CALLS"'
+ok "tests of scripts" check_all
+echo '# an edit' >>"$REPO/scripts/run.sh"
+ok "with other scripts" check_all
+ok "are run again" ran t
+# shellcheck disable=SC2016 # for the cases
+cases 'first a one echo a >>"$CALLS"'
+
+# --- kernels ---------------------------------------------------------------
+
+again() { rm -f "$STATE"/*.result; CASES=a check_all; }
+mkdir -p "$STATE/../obj"
+touch "$STATE/../obj/one.broken"
+ok "a kernel that does not build" fails again
+keep_output
+ok "its case is not run" ran kernel one
+ok "but fails" shown 'there is no one kernel'
+rm "$STATE/../obj/one.broken"
+WARNS='../mm/slub.c:3:1: warning: unused' ok "a kernel that warns, where the series changes it" fails again
+ok "its case is not run" ran kernel one
+mkdir -p "$STATE/../obj/one/mm"
+touch "$STATE/../obj/one/mm/slub.o"
+ok "a build that warned" again
+ok "compiles that anew" [ ! -e "$STATE/../obj/one/mm/slub.o" ]
+WARNS='../kernel/fork.c:3:1: warning: unused' ok "a warning elsewhere" again
+
+# A run that is interrupted leaves nothing behind that counts.
+# shellcheck disable=SC2016 # for the case
+cases 'first slow - echo slow >>"$CALLS"; sleep "${NAP:-0.1}"' 'first b - echo b >>"$CALLS"'
+interrupted() {
+	local pid
+
+	: >"$CALLS"
+	NAP=60.$$ "$REPO/scripts/check-all.sh" &
+	pid=$!
+	for _ in $(seq 50); do
+		! grep -q slow "$CALLS" || break
+		sleep 0.1
+	done
+	kill "$pid"
+	! wait "$pid" && ! pgrep -f "^sleep 60.$$\$"
+}
+ok "an interrupted run ends" interrupted
+ok "and goes on" check_all
+ok "with what was interrupted" ran slow b
+cases 'first slow - sleep 60'
+CASE_LIMIT=1 ok "what hangs, fails" fails check_all
+
+# --- TAP -------------------------------------------------------------------
+
+tap() { printf '%s\n' "$@" | "$REPO/scripts/check-all.sh" --tap; }
+ok "TAP: all is well" tap 'ok - a' 'ok - b'
+ok "TAP: a test that failed" fails tap 'ok - a' 'not ok - b'
+ok "TAP: no tests" fails tap 'error: nothing'
+
+# --- pairs of options --------------------------------------------------------
+
+configurations() { "$REPO/scripts/kernel.sh" --fragments | python3 -B "$SELF/scripts/configurations.py" "$@"; }
+covers() { configurations pairs "$REPO/scripts/configs" "$REPO/scripts/configs/pairs" "$@"; }
+# not_covered NAME REGEXP
+not_covered() {
+	ok "pairs: $1" fails covers "${@:3}"
+	keep_output
+	ok "pairs: $1: which" shown "$2"
+}
+pairs 'kernels one two' 'option A' 'option B'
+not_covered "not in all ways" '^error: no kernel has A off and B$'
+ok "pairs: how many" shown '^2 kernels, 2 options: 2 of 4 pairs of values$'
+pairs 'kernels one two' 'option B' 'option C' 'rule C -> !B | mm/Kconfig | SLUB | line'
+not_covered "one that a rule forbids is not wanted" '2 options: 2 of 3 pairs'
+sed -i '/B=y/d' "$REPO/scripts/configs/one.config"
+echo CONFIG_B=y >>"$REPO/scripts/configs/one.config"
+printf 'config OTHER\n\tbool "no"\n\nconfig SLUB\n\tdepends on !B\n' >"$LINUX/mm/Kconfig"
+pairs 'kernels one two' 'option B' 'option C' 'rule C -> !B | mm/Kconfig | SLUB | depends on !C'
+not_covered "a rule that the tree has not" 'mm/Kconfig does not say .depends on !C. of SLUB' "$LINUX"
+pairs 'kernels one two' 'option B' 'rule B -> !X | mm/Kconfig | SLUB | depends on !B'
+refused "pairs: a rule of what is no option" 'a rule about X, which is no option' covers
+pairs 'kernels one two' 'option B' 'option C' 'rule B -> C | mm/Kconfig | SLUB | depends on !B'
+refused "pairs: a kernel that cannot be" 'one is what the rules say cannot be' covers
+pairs 'kernels one three' 'option B'
+refused "pairs: a kernel that is not there" 'there is no kernel three' covers
+pairs 'kernels one two' 'optoin B'
+refused "pairs: a word that is none" 'pairs:2: what is .optoin B' covers
+pairs 'kernels one two' 'option B' 'has B !A'
+not_covered "what is to be had" '^error: no kernel has B and !A$'
+pairs 'kernels one two' 'option B|D' 'has B A' 'has A'
+mkdir -p "$DIR/obj/two"
+echo CONFIG_D=y >"$DIR/obj/two/.config"
+ok "pairs: all are covered" covers "$LINUX"
+not_covered "a kernel that is built otherwise" '^error: two is built with B or D, ' "$LINUX" "$DIR/obj"
+
+# --- the section of the document ---------------------------------------------
+
+# shellcheck disable=SC2016 # for the cases
+cases 'configs b-4cpu one TOPOLOGY=4cpu APPEND="x=1 y" scripts/boot.sh -n "$LOG_NAME" one' \
+	'configs b-tests two scripts/selftest.sh -k two' 'configs b-none two scripts/boot.sh two' 'other d - true'
+printf 'key 1\nresult ok\nseconds 5\nwhen 2026-11-24 20:00\n' | tee "$STATE/b-4cpu.result" >"$STATE/b-tests.result"
+printf 'booting\nKUnit  slab_barn  29 passed   0 failed   2 skipped\nKUnit  slub_test   7 passed   1 failed   0 skipped\n' \
+	>"$STATE/b-4cpu.log"
+printf '[ 0:01] ok      4cpu sysfs.sh: 12 passed, 0 failed, 3 skipped\n[ 0:01] FAILED  4cpu x.sh: 1 passed, 2 failed, 0 skipped\n' \
+	>"$STATE/b-tests.log"
+section() { configurations table "$REPO/scripts/configs" "$REPO/scripts/configs/pairs" "$LIST" "$STATE" 6.12.1; }
+ok "section: is made" section
+keep_output
+# row CELL|CELL...: without what is put around code
+row() { grep -v '^$' "$DIR/kept" | sed 's/^ *\(\* \)*- *//; s/``//g' | paste -sd'|' | grep -F -- "$1"; }
+ok "section: KUnit" row '|one|4cpu|x=1 y|KUnit|36|1|2|ok, 2026-11-24|'
+ok "section: kselftests" row '|two|4cpu||kselftests|13|2|3|ok, 2026-11-24|'
+ok "section: what was not run" row '|two|4cpu||KUnit||||not run'
+ok "section: how many" shown '6.12.1, 2 of 3'
+ok "section: what kernels have" row '|one|B, A|'
