@@ -55,6 +55,9 @@ selftest: checkdeps kernel ## run the kselftests (ublk null target, sysfs, hotpl
 	@$(S)/kernel.sh isolated
 	@$(S)/selftest.sh
 
+cross: crossdeps keep ## build for arm64, arm and s390x, boot with KUnit in QEMU, and tell in build/cross.md (ARCHS="arm s390x")
+	@$(S)/cross.sh $(ARCHS)
+
 mutants: checkdeps keep ## a kernel with mutants: that every KUnit test can fail, in build/mutants.md (MUTANTS="3 5-9")
 	@$(S)/tests/mutants.sh
 
@@ -125,6 +128,9 @@ benchdeps: args
 realdeps: args
 	@$(S)/deps.sh real
 
+crossdeps: args
+	@$(S)/deps.sh cross
+
 debuggerdeps: args
 	@$(S)/deps.sh debuggers
 
@@ -143,5 +149,5 @@ freshdeps: args
 clean: ## remove what was built; downloads stay
 	@$(S)/clean.sh
 
-.PHONY: help args tree keep kernel run shell boot check check-all selftest mutants demo-tune bench bench-native bench-real profile attacks fresh bases bisect lint deb deb-try debuggers \
-	docs series refresh deps checkdeps alldeps benchdeps realdeps attackdeps demodeps debuggerdeps debdeps debtrydeps freshdeps clean
+.PHONY: help args tree keep kernel run shell boot check check-all selftest cross mutants demo-tune bench bench-native bench-real profile attacks fresh bases bisect lint deb deb-try debuggers \
+	docs series refresh deps checkdeps alldeps benchdeps realdeps attackdeps demodeps crossdeps debuggerdeps debdeps debtrydeps freshdeps clean

@@ -74,7 +74,7 @@ build() {
 	[ "$kernel" != peer ] || args=(-u)
 	[ "$kernel" != hardened ] || config=native-hardened
 	say "building $kernel, $(measured_version "$(built_as "$kernel")")" >&3
-	"$SCRIPTS/kernel.sh" -d "$dir" "${args[@]}" -p $config >/dev/null
+	"$SCRIPTS/kernel.sh" -d "$dir" "${args[@]}" -p "$config" >/dev/null
 	"$SCRIPTS/native.sh" "$dir/linux" "$dir/obj/$config" "$DIR/$kernel"
 }
 

@@ -227,6 +227,9 @@ boots_debug() {
 # guests are busy, what needs no kernel.
 check "lint scripts" "$SCRIPTS/lint.sh" scripts || :
 tap args-tests args.sh
+tap splat-tests splat.sh
+tap cross-tests cross.sh
+tap check-all-tests checkall.sh
 tap tree-tests tree.sh
 tap series-tests series.sh
 tap bases-tests bases.sh

@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# deps.sh [check|bench|real|debug|demo|debuggers|deb|debtry|fresh|all]: install the Debian packages that the build and
+# deps.sh [check|bench|real|debug|demo|debuggers|deb|debtry|cross|fresh|all]: install the Debian packages that the build and
 # the guest need, and virtme-ng into build/venv; with `check', `bench', `real', `debug' or
 # `demo' also those of the tests (and herd7 into build/herd), the benchmarks, those of real
 # programs, the first with KMSAN, or the demonstration; with `debuggers' gdb, and drgn into
 # build/venv, too; with `deb' those that pack
-# (DEBUG_INFO=1: with BTF), with `debtry' those that try the packages, too; with `fresh'
-# only what makes chroots; with `all' what `make check-all' wants.
+# (DEBUG_INFO=1: with BTF), with `debtry' those that try the packages, too; with `cross'
+# compilers for other architectures, and what boots them; with `fresh' only what makes chroots;
+# with `all' what `make check-all' wants.
 # Needs root or sudo when something is missing; prints a line per thing installed,
 # nothing when all is there.
 
@@ -38,8 +39,15 @@ deb | debtry)
 	[ "${DEBUG_INFO:-0}" != 1 ] || PACKAGES+=" dwarves"
 	[ "$1" != debtry ] || PACKAGES+="$GUEST_PACKAGES debian-archive-keyring debootstrap e2fsprogs"
 	;;
+# qemu-system-misc has s390x, or brings it
+cross)
+	PACKAGES+=" gcc-aarch64-linux-gnu gcc-arm-linux-gnueabihf gcc-s390x-linux-gnu libc6-dev-arm64-cross"
+	PACKAGES+=" libc6-dev-armhf-cross libc6-dev-s390x-cross qemu-system-arm qemu-system-misc"
+	# for the kselftests
+	PACKAGES+=" debian-archive-keyring rsync"
+	;;
 fresh) PACKAGES="debian-archive-keyring debootstrap git util-linux" VNG='' ;;
-*) die "usage: deps.sh [check|bench|real|debug|demo|debuggers|deb|debtry|fresh|all]" ;;
+*) die "usage: deps.sh [check|bench|real|debug|demo|debuggers|deb|debtry|cross|fresh|all]" ;;
 esac
 
 missing() {

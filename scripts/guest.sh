@@ -20,6 +20,8 @@
 # with 3 when it was QEMU itself that crashed.
 
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=scripts/splat.sh
+. "$SCRIPTS/splat.sh"
 
 usage() { die "usage: guest.sh [-n NAME] [-t SECONDS] [-d DIR] [-a icount|multi] CONFIG [COMMAND]"; }
 
@@ -204,66 +206,11 @@ vng_args() {
 
 # --- the verdict ---------------------------------------------------------
 
-SPLAT='WARNING:|\bBUG\b|Oops|KASAN:|KFENCE:|UBSAN:|ODEBUG:|INFO: (rcu|task|lockdep|trying)'
-SPLAT+='|suspicious RCU|possible (circular|recursive|irq)|inconsistent lock|invalid wait context'
-SPLAT+='|scheduling while atomic|general protection fault|unable to handle|Call Trace:'
-SPLAT+='|Kernel panic|list_(add|del) corruption|soft lockup|insane'
-
-# A splat is the kernel's, whose lines have a time. User space writes to the console,
-# too: without it, or by way of /dev/kmsg, with its name.
-STAMP='\[ *[0-9]+\.[0-9]{6}\] '
-USER_SPACE='(virtme-ng-init|[[:alnum:]_.-]+\[[0-9]+\]): '
-
-# Plain 6.12 has a warning of its own when the time of the fair server is set, as
-# isolated.sh does: "dl_rq->running_bw > old". No other one has this function in its stack.
-KNOWN='sched_fair_server_write'
-
 # With KCSAN: the functions of the allocator and its tests. Races of others are theirs.
 racers() {
 	grep -qsx CONFIG_KCSAN=y "$OBJ/$CONFIG/.config" || return 0
 	nm "$OBJ/$CONFIG"/mm/{slub,slab_*}.o "$OBJ/$CONFIG"/lib/tests/slab_*.o |
 		awk 'NF == 3 && $2 ~ /[tTW]/ { print $3 }' | paste -sd' '
-}
-
-# The log with the lines of known warnings left empty: numbers of lines stay. The same for
-# the stack of who runs out of memory at somebody's request (order=-1: SysRq-f), or while
-# stress.sh says that it takes all of it.
-without_known() {
-	awk -v known="$KNOWN" -v racers="$(racers)" '
-		BEGIN { n = split(racers, names, " "); while (n) racer[names[n--]] }
-		{ line[NR] = $0 }
-		/slab_stress: somebody takes all memory/ { taken = 1 }
-		/slab_stress: it is given back/ { taken = 0 }
-		/BUG: KCSAN: data-race in / {
-			split($0, two, /data-race in | \/ /)
-			theirs = !(two[2] in racer || two[3] in racer)
-		}
-		theirs { line[NR] = "" }
-		/==========/ { theirs = 0 }
-		/invoked oom-killer: .* order=-1,/ { asked = NR }
-		taken && /invoked oom-killer:|page allocation failure:/ { asked = NR }
-		asked && /Mem-Info:|memory: usage/ {
-			for (i = asked; i < NR; i++)
-				line[i] = ""
-			asked = 0
-		}
-		/-+\[ cut here \]-+/ { from = NR; is_known = 0 }
-		from && $0 ~ known { is_known = 1 }
-		from && /---\[ end trace / {
-			for (i = from; is_known && i <= NR; i++)
-				line[i] = ""
-			from = 0
-		}
-		END { for (i = 1; i <= NR; i++) print line[i] }' "$LOG"
-}
-
-# Print the first splat, if there is one.
-splat() {
-	without_known | { grep -nE "$STAMP.*($SPLAT)" || :; } |
-		{ grep -vE "$STAMP$USER_SPACE" || :; } | cut -d: -f1 | {
-		read -r line || return 1
-		sed -n "$line,$((line + ${1:-40}))p" "$LOG" | sed 's/^/  | /'
-	}
 }
 
 # virtme-ng keeps to itself how QEMU ended.
@@ -284,14 +231,11 @@ crash_of_qemu() {
 
 # One line that says what went wrong, after the splat; or nothing.
 verdict() {
-	local rc=$1 what=
+	local what
 
-	if [ "$rc" -eq 124 ] || [ "$rc" -eq 137 ]; then
-		what="the guest hung: no end within $LIMIT s"
-	elif grep -qE "${STAMP}Kernel panic" "$LOG"; then
-		what="the guest panicked: $(sed -n 's/.*Kernel panic - not syncing: //p' "$LOG" | head -n 1)"
-	elif [ -n "$(splat 0)" ]; then
-		what="the guest's log has a splat"
+	what=$(what_went_wrong "$1" "$LIMIT")
+	if [ -n "$what" ]; then
+		:
 	elif [ ! -s "$TMP/rc" ] && [ -n "$(crash_of_qemu)" ]; then
 		echo "error: QEMU itself died by signal $(crash_of_qemu), see $(rel "$LOG")" >&2
 		exit 3
@@ -302,7 +246,7 @@ verdict() {
 	else
 		return 0
 	fi
-	splat >&2 || tail -n 10 "$LOG" | sed 's/^/  | /' >&2
+	show_log
 	die "$what, see $(rel "$LOG")"
 }
 

@@ -69,6 +69,14 @@ configurations() {
 		native common guest bench native
 		native-small common guest bench native small
 		native-hardened common guest bench native hardened
+		cross-arm64-4k cross cross-arm64 cross-4k series series-all
+		cross-arm64-4k-checked cross cross-arm64 cross-4k hardened checked series series-all
+		cross-arm64-64k cross cross-arm64 cross-64k series series-all
+		cross-arm64-64k-checked cross cross-arm64 cross-64k hardened checked series series-all
+		cross-arm cross cross-arm series series-all
+		cross-arm-checked cross cross-arm hardened checked series series-all
+		cross-s390x cross cross-s390x series series-all
+		cross-s390x-checked cross cross-s390x hardened checked series series-all
 	EOF
 }
 
@@ -79,11 +87,12 @@ seed_of() {
 	hardened) echo guest ;;
 	bench-hardened) echo bench ;;
 	mutants-hardened) echo mutants ;;
+	cross-*-checked) echo "${1%-checked}" ;;
 	esac
 }
 
 # Not half of it, whatever happens. Objtool, on which all objects depend, is made by commands
-# that have the whole path in them.
+# that have the whole path in them; not every architecture has it.
 seed() {
 	local from
 
@@ -91,16 +100,19 @@ seed() {
 	[ ! -e "$O" ] && [ "$from" != "$OBJ/" ] && [ -e "$from/vmlinux" ] || return 0
 	rm -rf "$O.new"
 	cp -a "$from" "$O.new"
-	grep -rlZ --include='.*.cmd' --include='.*.d' -F "$from/" "$O.new" | xargs -0r sed -i "s,$from/,$O/,g"
+	{ grep -rlZ --include='.*.cmd' --include='.*.d' -F "$from/" "$O.new" || :; } | xargs -0r sed -i "s,$from/,$O/,g"
 	mv "$O.new" "$O"
 }
 
-names=$(configurations | cut -d' ' -f1 | paste -sd' ' | sed 's/ /, /g; s/\(.*\), /\1 or /')
+# Those of other architectures are of cross.sh, which boots them, too.
+names=$(configurations | cut -d' ' -f1 | grep -v '^cross-' | paste -sd' ' | sed 's/ /, /g; s/\(.*\), /\1 or /')
 case $LIST in
 --list) echo "$names" && exit ;;
 --fragments) configurations && exit ;;
 esac
 fragments=$(configurations | awk -v name="${1:-}" '$1 == name { $1 = ""; print }')
+# nor does make take them for anything else
+[ -z "${ARGS_ONLY:-}" ] || [[ "${1:-}" != cross-* ]] || fragments=
 [ -n "$fragments" ] || die "no kernel configuration \`${1:-}', choose $names"
 args_end_here
 CONFIG=$1
@@ -129,6 +141,8 @@ MAKE=(make -C "$TREE" O="$O" CC="ccache $(compiler_of "$CONFIG")" HOSTCC="ccache
 [[ "$(compiler_of "$CONFIG")" != clang-* ]] || MAKE+=(LLVM="-${LLVM_VERSION}" HOSTLD=ld HOSTAR=ar)
 # The kernel leaves these out, as others race there; guest.sh tells whose race it is.
 [[ "$CONFIG" != *kcsan* ]] || MAKE+=(KCSAN_SANITIZE_slub.o=y KCSAN_SANITIZE_slab_common.o=y)
+[ "$(arch_of "$CONFIG")" = x86 ] ||
+	MAKE+=(ARCH="$(arch_of "$CONFIG")" CROSS_COMPILE="$(prefix_of "$CONFIG")")
 kmake() { "${MAKE[@]}" "$@"; }
 
 tree_knows() {
@@ -213,4 +227,4 @@ run_logged "$LOG" configure || die "the $CONFIG kernel cannot be configured, see
 compile
 [ ${#TARGETS[@]} -eq 0 ] || exit 0
 n=$(grep -c 'warning:' "$LOG" || :)
-say "built $CONFIG: $(compiled) files, $n warnings, $(rel "$O/arch/x86/boot/bzImage"), log $(rel "$LOG")"
+say "built $CONFIG: $(compiled) files, $n warnings, $(rel "$O/$(image_of "$CONFIG")"), log $(rel "$LOG")"

@@ -189,6 +189,35 @@ built_as() {
 	esac
 }
 
+# arch_of CONFIG: the kernel's name of the architecture.
+arch_of() {
+	case $1 in
+	cross-arm64*) echo arm64 ;;
+	cross-arm*) echo arm ;;
+	cross-s390x*) echo s390 ;;
+	*) echo x86 ;;
+	esac
+}
+
+# prefix_of CONFIG: what the names of its tools begin with, if it is not this machine's.
+prefix_of() {
+	case $(arch_of "$1") in
+	arm64) echo aarch64-linux-gnu- ;;
+	arm) echo arm-linux-gnueabihf- ;;
+	s390) echo s390x-linux-gnu- ;;
+	esac
+}
+
+# image_of CONFIG: what is booted, in the directory of objects.
+image_of() {
+	case $(arch_of "$1") in
+	arm64) echo arch/arm64/boot/Image ;;
+	arm) echo arch/arm/boot/zImage ;;
+	s390) echo arch/s390/boot/bzImage ;;
+	x86) echo arch/x86/boot/bzImage ;;
+	esac
+}
+
 # compiler_of CONFIG: gcc cannot do what KMSAN wants. Those whose fragment wants clang get the
 # newest that both Debian 12 and 13 have.
 LLVM_VERSION=19
@@ -196,7 +225,7 @@ compiler_of() {
 	if grep -qsx CONFIG_CC_IS_CLANG=y "$SCRIPTS/configs/$1.config"; then
 		echo "clang-$LLVM_VERSION"
 	else
-		[[ $1 == *kmsan ]] && echo clang || echo gcc
+		[[ $1 == *kmsan ]] && echo clang || echo "$(prefix_of "$1")gcc"
 	fi
 }
 

@@ -6,7 +6,8 @@
 # each topology, or on the one that TOPOLOGY= names. The topology `isolated' is 4cpu
 # with one of the CPUs isolated, and the kernel that can do that; there, only the tests
 # run to which that makes a difference. So it is with `events', which is nodes8 and that
-# kernel, as the others have no tracepoints.
+# kernel, as the others have no tracepoints. The machines of cross.sh are topologies,
+# too, with kernels of their own; to run on them, they must be named.
 #
 #   selftest.sh [-k CONFIG] [TEST...]
 #                               these only, such as stress.sh; on another kernel than guest
@@ -26,6 +27,7 @@ ISOLATED_TESTS="sysfs.sh hotplug.sh isolated.sh idle.sh"
 KMEMLEAK_TESTS="kmemleak.sh"
 EVENTS_TESTS="events.sh"
 ISOLATION="isolcpus=3 nohz_full=3 rcu_nocbs=3"
+CROSS=$("$SCRIPTS/cross.sh" -l)
 FAILED=0
 KERNEL=guest
 while getopts k: opt; do
@@ -36,10 +38,14 @@ while getopts k: opt; do
 done
 shift $((OPTIND - 1))
 
+# is_cross TOPOLOGY: whether it is a machine of another architecture.
+is_cross() { [[ " $CROSS " == *" $1 "* ]]; }
+
 # config_of TOPOLOGY: the kernel, in CONFIG, and where its tests are built.
 config_of() {
 	CONFIG=$KERNEL
 	case $1 in isolated | kmemleak | events) CONFIG=isolated ;; esac
+	! is_cross "$1" || CONFIG=$("$SCRIPTS/cross.sh" -k "$1")
 	O=$OBJ/$CONFIG
 	STAGE=$OBJ/selftest-$CONFIG
 	INSTALLED=$STAGE/installed
@@ -61,8 +67,12 @@ stage() {
 
 # Called where set -e does not count, hence the chain.
 build() {
-	make -C "$TREE" O="$O" headers &&
-	make -C "$STAGE/tools/testing/selftests" O="$O" KDIR="$O" TARGETS=slab FORCE_TARGETS=1 \
+	local for=()
+
+	[ "$(arch_of "$CONFIG")" = x86 ] ||
+		for=(ARCH="$(arch_of "$CONFIG")" CROSS_COMPILE="$(prefix_of "$CONFIG")")
+	make -C "$TREE" O="$O" "${for[@]}" headers &&
+	make -C "$STAGE/tools/testing/selftests" O="$O" KDIR="$O" TARGETS=slab FORCE_TARGETS=1 "${for[@]}" \
 		USERCFLAGS=-Werror KSFT_INSTALL_PATH="$INSTALLED" install
 }
 
@@ -78,6 +88,8 @@ may_lack() {
 	2node) echo "$guest|$nodes" ;;
 	memoryless) echo "$guest" ;;
 	isolated | kmemleak | events) echo "nothing" ;;
+	# those of cross.sh
+	*) echo "$guest|$nodes|no two nodes with memory and CPUs|no python3|needs fio" ;;
 	esac
 }
 
@@ -107,11 +119,17 @@ judge() {
 	fi
 }
 
+# runs DIR LIST: the command for the guest.
+runs() {
+	echo "KSELFTEST_STRESS_SH_ARGS='${STRESS_ALL:+-a }-t $STRESS_SECS'" \
+		"$1/run_kselftest.sh -o $((1200 + 2 * STRESS_SECS)) $2 | cat"
+}
+
 # run TOPOLOGY TEST... The runner opens its output a second time, so that must be a
 # pipe: a file would be overwritten.
 run() {
 	local topology=$1 name=selftest-$1 out rc=0 test list=()
-	local machine=$1 append=${APPEND:-} only=
+	local machine=$1 append=${APPEND:-} only='' limit=${LIMIT:-$((2400 + 2 * STRESS_SECS))}
 
 	shift
 	config_of "$topology"
@@ -132,11 +150,13 @@ run() {
 	for test; do
 		list+=(-t "slab:$test")
 	done
-	TOPOLOGY=$machine APPEND=$append "$SCRIPTS/guest.sh" -n "$name" \
-		-t "${LIMIT:-$((2400 + 2 * STRESS_SECS))}" "$CONFIG" \
-		"KSELFTEST_STRESS_SH_ARGS='${STRESS_ALL:+-a }-t $STRESS_SECS' \
-		$INSTALLED/run_kselftest.sh -o $((1200 + 2 * STRESS_SECS)) ${list[*]} | cat" \
-		>"$out" || rc=$?
+	if is_cross "$topology"; then
+		LIMIT=$limit "$SCRIPTS/cross.sh" -r "$INSTALLED" -c "$(runs /kselftest "${list[*]}")" \
+			"$topology" >"$out" || rc=$?
+	else
+		TOPOLOGY=$machine APPEND=$append "$SCRIPTS/guest.sh" -n "$name" -t "$limit" \
+			"$CONFIG" "$(runs "$INSTALLED" "${list[*]}")" >"$out" || rc=$?
+	fi
 	for test; do
 		judge "$topology" "$test" "$out"
 	done
@@ -158,13 +178,21 @@ STRESS_SECS=${STRESS_SECS:-10} STRESS_ALL=${STRESS_ALL:-}
 [[ "$STRESS_ALL" =~ ^1?$ ]] || die "STRESS_ALL=$STRESS_ALL is not 1"
 [[ "$STRESS_SECS" =~ ^[1-9][0-9]{0,4}$ ]] || die "STRESS_SECS=$STRESS_SECS is not a number of seconds"
 for topology in ${TOPOLOGY:-}; do
-	[[ " $TOPOLOGIES " == *" $topology "* ]] || die "no topology \`$topology' for selftests, choose among $TOPOLOGIES"
+	[[ " $TOPOLOGIES $CROSS " == *" $topology "* ]] ||
+		die "no topology \`$topology' for selftests, choose among $TOPOLOGIES $CROSS"
 done
 args_end_here
-need_tool make gcc rsync fio
+need_tool make gcc rsync
 [ -d "${SELFTESTS:-$TREE/tools/testing/selftests/slab}" ] ||
 	die "the tree has no tools/testing/selftests/slab, run: make tree"
-[ -e /usr/include/liburing.h ] || die "liburing-dev is not installed, run: make deps"
+here=
+for topology in ${TOPOLOGY:-$TOPOLOGIES}; do
+	is_cross "$topology" || here=1
+done
+if [ -n "$here" ]; then
+	need_tool fio
+	[ -e /usr/include/liburing.h ] || die "liburing-dev is not installed, run: make deps"
+fi
 
 tests=("$@")
 [ $# -gt 0 ] || read -r -a tests < <(

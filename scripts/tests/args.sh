@@ -6,7 +6,7 @@
 
 . "$(dirname "$0")/lib.sh"
 
-unset MUTANTS BENCH ROUNDS PEER FIXED OURS RESULTS STRESS_SECS COMMITS CONFIG LOCALMOD LSMOD TESTS DEBUG_INFO SUITE KSELFTESTS KDEB_COMPRESS AM_TO SUITES STEPS JOBS MAKEFLAGS MAKELEVEL GIVEN
+unset ARCHS MUTANTS BENCH ROUNDS PEER FIXED OURS RESULTS STRESS_SECS COMMITS CONFIG LOCALMOD LSMOD TESTS DEBUG_INFO SUITE KSELFTESTS KDEB_COMPRESS AM_TO SUITES STEPS JOBS MAKEFLAGS MAKELEVEL GIVEN
 fake_repo
 unset KERNEL_SRC
 cp "$SELF/Makefile" "$REPO/"
@@ -72,6 +72,8 @@ all_wrong() {
 	wrong "a machine for real programs" 'MACHINES: no .3cpu., choose among' run MACHINES=3cpu
 	wrong "nothing to profile" 'CASE= is not given' profile
 	wrong "a case or a group of all" 'CASES: no case or group .redis., choose groups among tools' check-all CASES="configs redis"
+	wrong "an architecture" 'ARCHS: no .sparc., choose among arm64-4k .*s390x' cross ARCHS="arm sparc"
+	wrong "an architecture as a configuration" 'no kernel configuration .cross-arm., choose guest' run CONFIG=cross-arm
 	wrong "mutants" 'MUTANTS=some is not numbers and ranges' mutants MUTANTS=some
 	wrong "a configuration for packages" 'no kernel configuration .foo., choose running, debian, .* or native-hardened' deb CONFIG=foo
 	wrong "a configuration that is no file" 'CONFIG=/none is not a file that can be read' deb CONFIG=/none
@@ -101,6 +103,7 @@ all_right() {
 	takes "those of profile" profile CASE=redis TOPOLOGY=4cpu LOCKS=1
 	takes "those of attacks" attacks VIEW=debug PEER=7.2
 	takes "machines for the selftests" selftest TOPOLOGY="4cpu isolated" STRESS_SECS=5
+	takes "architectures" cross ARCHS="arm64-64k s390x-checked"
 	takes "a tree" kernel KERNEL_SRC="$DIR/src" JOBS=3
 	takes "a commit that is yet to be laid" bisect COMMITS=1234567
 	takes "where to try the series" series AM_TO="$DIR/laid"

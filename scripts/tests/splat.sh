@@ -1,0 +1,47 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Tests of what counts as a splat in a console log, of whichever architecture, and what
+# does not. Boots nothing; prints TAP.
+
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=scripts/splat.sh
+. "$SELF/scripts/splat.sh"
+
+export LOG=$DIR/log
+
+# says LINE...: a log with these lines, between others.
+says() {
+	{
+		echo '[    0.000000] Linux version 6.12.117 (sheaves@sheaves) #1 SMP PREEMPT'
+		printf '[   12.345678] %s\n' "$@"
+		echo '[   99.000000] reboot: Power down'
+	} >"$LOG"
+}
+splats() { says "$@" && splat 0; }
+fine() { says "$@" && ! splat 0; }
+# ends RC REGEXP LINE...: what is said of a guest that ended so.
+ends() {
+	local rc=$1 want=$2
+
+	shift 2
+	says "$@"
+	what_went_wrong "$rc" 30 | tee "$DIR/said" | grep -qE "$want" || { cat "$DIR/said"; return 1; }
+}
+
+ok "splat: x86" splats 'BUG: unable to handle page fault for address: ffffffffc0000000'
+ok "splat: x86, a warning" splats 'WARNING: CPU: 0 PID: 1 at mm/slub.c:1 made_up+0x1/0x2'
+ok "splat: arm64" splats 'Unable to handle kernel paging request at virtual address 0000000000000010'
+ok "splat: arm64, the second line" splats 'Internal error: synchronous external abort: 0000000096000010 [#1] PREEMPT SMP'
+ok "splat: arm64, a stack" splats 'Call trace:'
+ok "splat: arm" splats '8<--- cut here ---' 'Unable to handle kernel NULL pointer dereference at virtual address 00000008 when read'
+ok "splat: arm, an access that is not aligned" splats 'Alignment trap: not handling instruction e1942f9f at [<c0123456>]'
+ok "splat: s390" splats 'Krnl PSW : 0704c00180000000 000003ffe01f9b4c (made_up+0x84/0x1b8)'
+ok "no splat: an ordinary log" fine 'CPU features: detected: LSE atomic instructions' 'Detected PIPT I-cache on CPU1' \
+	'psci: CPU2 killed (polled 0 ms)' 'KTAP version 1' 'ok 1 test_debug'
+ok "no splat: what user space says" fine 'daemon[7]: BUG: made up'
+ok "end: a hang" ends 124 'hung: no end within 30 s' 'ok'
+ok "end: a panic" ends 0 'panicked: Fatal exception' 'Kernel panic - not syncing: Fatal exception'
+ok "end: a splat" ends 0 'has a splat' 'Call trace:'
+says_nothing() { says ok && [ -z "$(what_went_wrong 0 30)" ]; }
+ok "end: none of that" says_nothing
