@@ -28,7 +28,7 @@ provoke() {
 
 # Once, for it was provoked once.
 reported() { [ "$(grep -cE "$1" "$LOG")" -eq 1 ]; }
-nothing_else() { [ "$(grep -c 'WARNING: CPU' "$LOG")" -eq 2 ] && ! grep -E 'BUG|Oops|KFENCE:' "$LOG"; }
+nothing_else() { [ "$(grep -c 'WARNING: CPU' "$LOG")" -eq 2 ] && ! grep -E '\bBUG|Oops|KFENCE:' "$LOG"; }
 empty() { grep -qE "^$1: 0\$" "$DIR/guest"; }
 
 # Who frees twice is stopped, as without sheaves. In the guest, that is the end of it all.
