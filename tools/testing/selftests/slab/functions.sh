@@ -170,3 +170,23 @@ remove_cgroup() {
 	[ -z "${CGROUP_MOUNTED:-}" ] || { umount "$CGROUP_ROOT" && rmdir "$CGROUP_ROOT"; }
 	CGROUP='' CGROUP_ENABLED='' CGROUP_MOUNTED=''
 }
+
+# What the kernel has to say from here on.
+COMPLAINTS='WARNING:|\bBUG\b|Oops|KASAN:|KFENCE:|UBSAN:|ODEBUG:|Call Trace:|INFO: (rcu|task|trying)'
+COMPLAINTS+='|Objects remaining|still has objects|possible (circular|recursive)|suspicious RCU'
+COMPLAINTS+='|general protection fault|unable to handle|list_(add|del) corruption|FAILED:'
+mark_log() {
+	MARK="slab selftest $RANDOM.$$"
+	echo "$MARK" >/dev/kmsg
+}
+
+# log_is_clean [FILTER...]: behind a filter. The mark must be there, and nothing else.
+log_is_clean() {
+	local log
+
+	[ $# -gt 0 ] || set -- cat
+	log=$(dmesg | sed -n "/$MARK/,\$p" | "$@" | grep -E "$MARK|$COMPLAINTS")
+	[[ $log = *"$MARK" ]] && return
+	msg "the log: ${log//$'\n'/$'\n# '}"
+	return 1
+}

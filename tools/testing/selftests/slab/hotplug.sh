@@ -9,6 +9,10 @@
 #   parked  where it is online, but has no workers any more: what is queued there is
 #           run by another CPU, and nothing must be queued again and again until it is
 #           run by this one
+#
+# And one that cannot go offline, or come back, since one of the steps on its way fails
+# (hotplug/fail): each of those that can, one after the other. It goes back where it was,
+# its sheaves have what they had, and it is as good as any afterwards.
 
 . "$(dirname "$0")/functions.sh"
 # shellcheck source=/dev/null
@@ -23,6 +27,7 @@ STATE=				# to stop at
 WATCH=8				# seconds, as kfree_rcu() waits for 5
 
 cleanup() {
+	[ -z "$CPU" ] || echo -1 >"$CPUS/cpu$CPU/hotplug/fail"
 	[ -z "$CPU" ] || all_the_way || all_the_way || msg "CPU $CPU is not online again"
 	[ ! -d "/sys/module/$MODULE" ] || rmmod "$MODULE"
 	trace_end
@@ -36,8 +41,9 @@ trap 'exit 130' INT TERM
 find_states() {
 	local number name last=
 
-	DEAD='' PARKED=''
+	DEAD='' PARKED='' STATES=()
 	while IFS=': ' read -r number name; do
+		STATES+=("$number")
 		[ "$last" != slub:dead ] || DEAD=$number
 		[ "$name" != workqueue:online ] || PARKED=$ONLINE
 		ONLINE=$number last=$name
@@ -182,6 +188,64 @@ try_idle() {
 	trace_end
 }
 
+# Exactly those that are in use on no CPU, which are all.
+all_in_sheaves() {
+	local all
+
+	total "$CACHE" objects
+	all=$VALUE
+	total "$CACHE" sheaf_objects
+	[ "$VALUE" -eq "$all" ] && [ "$all" -gt 0 ] && return
+	msg "$CACHE/sheaf_objects is $VALUE, $CACHE/objects $all"
+	return 1
+}
+
+# go STATE: succeeds if the CPU is there afterwards.
+go() { { echo "$1" >"$CPUS/cpu$CPU/hotplug/target"; } 2>/dev/null; is_at "$CPU" "$1"; }
+
+# from STATE: the CPU is there, and each CPU has freed some objects, at once.
+from() {
+	go "$ONLINE" || return
+	[ ! -d "/sys/module/$MODULE" ] || unload || return
+	insmod "$KO" objects=$OBJECTS isolated=0 rcu=0 && go "$1" && all_in_sheaves && ALL=$VALUE
+}
+
+# each_fails FROM TO: on the way, each state that can, of those that have something to do
+# on it. What has not, lets the CPU pass, which then has its objects no more.
+each_fails() {
+	local state failed=0
+
+	for state in "${STATES[@]}"; do
+		{ echo "$state" >"$CPUS/cpu$CPU/hotplug/fail"; } 2>/dev/null || continue
+		if go "$2"; then
+			echo -1 >"$CPUS/cpu$CPU/hotplug/fail"
+			from "$1" || return
+			continue
+		fi
+		is_at "$CPU" "$1" || {
+			read -r state <"$CPUS/cpu$CPU/hotplug/state"
+			msg "CPU $CPU is at $state, expected $1"
+			return 1
+		}
+		failed=$((failed + 1))
+		all_in_sheaves && [ "$VALUE" -eq "$ALL" ] || {
+			msg "when state $state failed, expected $ALL"
+			return 1
+		}
+	done
+	msg "$failed of ${#STATES[@]} states failed"
+	[ $failed -gt 0 ]
+}
+
+# fails FROM TO: and then all is as if nothing had been.
+fails() {
+	local ok=
+
+	from "$1" && each_fails "$1" "$2" && ok=1
+	echo -1 >"$CPUS/cpu$CPU/hotplug/fail"
+	all_the_way && from "$ONLINE" && unload && [ -n "$ok" ]
+}
+
 all_at() {
 	local name=$1
 
@@ -215,7 +279,10 @@ for STATE in $DEAD $PARKED; do
 	fi
 	all_the_way || ktap_exit_fail_msg "CPU $CPU does not come back from state $STATE"
 done
-ktap_set_plan $((PARKED ? 10 : 5))
+ktap_set_plan $((PARKED ? 13 : 8))
 all_at dead "$DEAD"
 [ -z "$PARKED" ] || all_at parked "$PARKED"
+verdict "failing: a CPU does not go offline" fails "$ONLINE" 0
+verdict "failing: a CPU that is dead does not come back" fails "$DEAD" "$ONLINE"
+verdict "failing: a CPU that is offline does not come back" fails 0 "$ONLINE"
 ktap_finished

@@ -250,8 +250,9 @@ take_all() {
 	local rc=0
 
 	echo "$ASKED" >/dev/kmsg
-	bash -c 'echo 1000 >/proc/self/oom_score_adj; [ -z "$1" ] || echo $$ >"$1/cgroup.procs"; exec tail /dev/zero' \
-		- "$1" >/dev/null 2>&1 || rc=$?
+	bash -c 'echo 1000 >/proc/self/oom_score_adj
+		[ -z "$1" ] || echo $$ >"$1/cgroup.procs"
+		exec tail /dev/zero' - "$1" >/dev/null 2>&1 || rc=$?
 	# others may have been about to ask, too
 	sleep 2
 	echo "$GIVEN_BACK" >/dev/kmsg

@@ -2,8 +2,8 @@
 /*
  * A module that frees with kfree_rcu() and is unloaded at once
  *
- * When it is loaded, it frees objects on all CPUs. When it is unloaded, it frees
- * some more, and destroys the cache, without waiting for anything: that is up to
+ * When it is loaded, it frees objects on all CPUs, with rcu=0 at once. When it is unloaded,
+ * it frees some more, and destroys the cache, without waiting for anything: that is up to
  * kmem_cache_destroy(). Whether that is right, the kernel's log tells.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -23,8 +23,12 @@ static bool isolated = true;
 module_param(isolated, bool, 0444);
 MODULE_PARM_DESC(isolated, "On isolated CPUs, too, of which some objects stay there.");
 
+static bool rcu = true;
+module_param(rcu, bool, 0444);
+MODULE_PARM_DESC(rcu, "By kfree_rcu(); if not, at once.");
+
 struct object {
-	unsigned long self;
+	struct object *next;
 	struct rcu_head rcu;
 	char rest[72];
 };
@@ -34,15 +38,28 @@ static struct kmem_cache *cache;
 static long free_objects(void *arg)
 {
 	unsigned int n = *(unsigned int *)arg;
+	struct object *list = NULL, *obj;
+	long err = 0;
 
 	while (n--) {
-		struct object *obj = kmem_cache_alloc(cache, GFP_KERNEL);
-
-		if (!obj)
-			return -ENOMEM;
-		kfree_rcu(obj, rcu);
+		obj = kmem_cache_alloc(cache, GFP_KERNEL);
+		if (!obj) {
+			err = -ENOMEM;
+			break;
+		}
+		if (rcu) {
+			kfree_rcu(obj, rcu);
+			continue;
+		}
+		obj->next = list;
+		list = obj;
 	}
-	return 0;
+	while (list) {
+		obj = list;
+		list = obj->next;
+		kmem_cache_free(cache, obj);
+	}
+	return err;
 }
 
 static int free_objects_everywhere(void)
