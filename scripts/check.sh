@@ -211,6 +211,8 @@ boots_isolated() {
 	selftest isolated
 	selftest kmemleak
 	selftest events
+	selftest faults
+	selftest dimm
 }
 boots_tiny() { boot tiny 1cpu TOPOLOGY=1cpu; }
 boots_rt() { boot rt 4cpu TOPOLOGY=4cpu; }

@@ -25,7 +25,7 @@
 
 usage() { die "usage: guest.sh [-n NAME] [-t SECONDS] [-d DIR] [-a icount|multi] CONFIG [COMMAND]"; }
 
-NAME='' LIMIT='' MODE=single LIST=''
+NAME='' LIMIT='' MODE=single LIST='' MONITOR=''
 if [ "${1:-}" = --list ]; then
 	LIST=1
 	set -- guest
@@ -127,6 +127,19 @@ topology_memonly() {
 	NUMA+=" -numa node,nodeid=0,cpus=0-3 -numa node,nodeid=1,memdev=m1 -numa node,nodeid=2,memdev=m2"
 }
 
+# Room for a DIMM, which is a node of its own, and a way for the guest to add and remove it
+# (memhotplug.sh of the kselftests says which). It is far from all CPUs, or those that have no
+# memory of their own would take that of the DIMM.
+topology_dimm() {
+	memory 1024
+	DESC="4 CPUs on 2 nodes, memory on node 0, node 2 to come"
+	SMP=4,sockets=2,cores=2,threads=1
+	NUMA="-m slots=1,maxmem=8G -object memory-backend-ram,id=m0,size=$EACH"
+	NUMA+=" -numa node,nodeid=0,cpus=0-1,memdev=m0 -numa node,nodeid=1,cpus=2-3 -numa node,nodeid=2"
+	NUMA+=" -numa dist,src=0,dst=1,val=15 -numa dist,src=0,dst=2,val=40 -numa dist,src=1,dst=2,val=40"
+	MONITOR=1
+}
+
 topologies() {
 	compgen -A function topology_ | sed 's/^topology_//' | paste -sd' ' |
 		sed 's/ /, /g; s/\(.*\), /\1 or /'
@@ -178,11 +191,20 @@ accel() {
 	WHY="a KVM guest does not reach its kernel here"
 }
 
+# QEMU's monitor in a virtio port of the guest: two ends of a socket.
+monitor_args() {
+	[ -n "$MONITOR" ] || return 0
+	echo "-chardev socket,id=hmp,path=$TMP/hmp,server=on,wait=off -mon chardev=hmp" \
+		"-chardev socket,id=hmp-port,path=$TMP/hmp -device virtio-serial-pci,id=hmp-ports" \
+		"-device virtserialport,bus=hmp-ports.0,chardev=hmp-port,name=qemu.monitor"
+}
+
 # thread=single: with QEMU 7.2 and threads, a static key that is being patched
 # can oops another CPU (int3).
 vng_args() {
-	local tcg
+	local tcg machine
 
+	machine="-smp $SMP $NUMA $(monitor_args)"
 	case $MODE in
 	single | multi) tcg="-accel tcg,thread=$MODE" ;;
 	icount) tcg="-accel tcg,thread=single -icount shift=0,sleep=off" ;;
@@ -191,9 +213,9 @@ vng_args() {
 	ARGS=(-r "$IMAGE" --disable-microvm --force-9p --memory "$MEM")
 	ARGS+=(--cpus "${SMP%%,*}")
 	if [ "$ACCEL" = kvm ]; then
-		ARGS+=(--qemu-opts="-smp $SMP $NUMA")
+		ARGS+=(--qemu-opts="$machine")
 	else
-		ARGS+=(--disable-kvm --qemu-opts="$tcg -smp $SMP $NUMA")
+		ARGS+=(--disable-kvm --qemu-opts="$tcg $machine")
 	fi
 	# root=: a kernel without block devices does not take the tag's default name.
 	# no_timer_check: on a busy host so few ticks may come in that a kernel which

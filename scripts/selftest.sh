@@ -6,8 +6,10 @@
 # each topology, or on the one that TOPOLOGY= names. The topology `isolated' is 4cpu
 # with one of the CPUs isolated, and the kernel that can do that; there, only the tests
 # run to which that makes a difference. So it is with `events', which is nodes8 and that
-# kernel, as the others have no tracepoints. The machines of cross.sh are topologies,
-# too, with kernels of their own; to run on them, they must be named.
+# kernel, as the others have no tracepoints; with `faults', where allocations fail, and with
+# `dimm', where memory comes and goes. `faults-debug' and `dimm-debug' are the same with the
+# kernel debug: these, and the machines of cross.sh, which are topologies, too, with kernels
+# of their own, are run only if they are named.
 #
 #   selftest.sh [-k CONFIG] [TEST...]
 #                               these only, such as stress.sh; on another kernel than guest
@@ -22,10 +24,16 @@
 
 . "$(dirname "$0")/lib.sh"
 
-TOPOLOGIES="1cpu 4cpu 2node memoryless isolated kmemleak events"
+TOPOLOGIES="1cpu 4cpu 2node memoryless isolated kmemleak events faults dimm"
+# Those that take their time are run only if TOPOLOGY= names them.
+LONG="faults-debug dimm-debug"
 ISOLATED_TESTS="sysfs.sh hotplug.sh isolated.sh idle.sh"
 KMEMLEAK_TESTS="kmemleak.sh"
 EVENTS_TESTS="events.sh"
+FAULTS_TESTS="faults.sh"
+DIMM_TESTS="memhotplug.sh"
+# A cache that begins without sheaves, and somebody who looks for what is lost.
+FAULTS="kmemleak=on slab_sheaf_capacity=test_slab_late=0 kunit.enable=0"
 ISOLATION="isolcpus=3 nohz_full=3 rcu_nocbs=3"
 CROSS=$("$SCRIPTS/cross.sh" -l)
 FAILED=0
@@ -44,7 +52,10 @@ is_cross() { [[ " $CROSS " == *" $1 "* ]]; }
 # config_of TOPOLOGY: the kernel, in CONFIG, and where its tests are built.
 config_of() {
 	CONFIG=$KERNEL
-	case $1 in isolated | kmemleak | events) CONFIG=isolated ;; esac
+	case $1 in
+	isolated | kmemleak | events | faults | dimm) CONFIG=isolated ;;
+	*-debug) CONFIG=debug ;;
+	esac
 	! is_cross "$1" || CONFIG=$("$SCRIPTS/cross.sh" -k "$1")
 	O=$OBJ/$CONFIG
 	STAGE=$OBJ/selftest-$CONFIG
@@ -80,14 +91,17 @@ build() {
 may_lack() {
 	local cpus="no node with memory has two CPUs|no CPU can go offline"
 	local nodes="no memoryless node|no memoryless node has two CPUs|no two memoryless nodes"
-	local guest="no CPU is isolated|no tracefs|no kmemleak, .*"
+	local guest="no CPU is isolated|no tracefs|no kmemleak, .*|no fault injection, .*"
+
+	guest+="|no virtio port qemu.monitor"
 
 	case $1 in
 	1cpu) echo "$guest|$cpus|$nodes|no two nodes with memory and CPUs" ;;
 	4cpu) echo "$guest|$nodes|no two nodes with memory and CPUs" ;;
 	2node) echo "$guest|$nodes" ;;
 	memoryless) echo "$guest" ;;
-	isolated | kmemleak | events) echo "nothing" ;;
+	*-debug) echo "no kmemleak, .*" ;;
+	isolated | kmemleak | events | faults | dimm) echo "nothing" ;;
 	# those of cross.sh
 	*) echo "$guest|$nodes|no two nodes with memory and CPUs|no python3|needs fio" ;;
 	esac
@@ -139,6 +153,8 @@ run() {
 	isolated) machine=4cpu append="$ISOLATION $append" only=$ISOLATED_TESTS ;;
 	kmemleak) machine=4cpu append="kmemleak=on $append" only=$KMEMLEAK_TESTS ;;
 	events) machine=nodes8 only=$EVENTS_TESTS ;;
+	faults | faults-debug) machine=4cpu append="$FAULTS $append" only=$FAULTS_TESTS ;;
+	dimm | dimm-debug) machine=dimm append="kunit.enable=0 $append" only=$DIMM_TESTS ;;
 	esac
 	if [ -n "$only" ]; then
 		# those of the tests asked for
@@ -178,8 +194,8 @@ STRESS_SECS=${STRESS_SECS:-10} STRESS_ALL=${STRESS_ALL:-}
 [[ "$STRESS_ALL" =~ ^1?$ ]] || die "STRESS_ALL=$STRESS_ALL is not 1"
 [[ "$STRESS_SECS" =~ ^[1-9][0-9]{0,4}$ ]] || die "STRESS_SECS=$STRESS_SECS is not a number of seconds"
 for topology in ${TOPOLOGY:-}; do
-	[[ " $TOPOLOGIES $CROSS " == *" $topology "* ]] ||
-		die "no topology \`$topology' for selftests, choose among $TOPOLOGIES $CROSS"
+	[[ " $TOPOLOGIES $LONG $CROSS " == *" $topology "* ]] ||
+		die "no topology \`$topology' for selftests, choose among $TOPOLOGIES $LONG $CROSS"
 done
 args_end_here
 need_tool make gcc rsync

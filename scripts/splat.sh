@@ -55,9 +55,19 @@ without_known() {
 		END { for (i = 1; i <= NR; i++) print line[i] }' "$LOG"
 }
 
+# Caches of tests that fail their allocations: that one cannot be made is said with a stack.
+without_failures() {
+	local cache='test_slab_(faulty|late)'
+
+	awk -v failure="kmem_cache_create_args[(]${cache}[)] failed with error -(12|22)" '
+		$0 ~ failure { from = NR }
+		{ print from && NR < from + 60 ? "" : $0 }
+		/<\/TASK>/ { from = 0 }'
+}
+
 # Print the first splat, if there is one.
 splat() {
-	without_known | { grep -nE "$STAMP.*($SPLAT)" || :; } |
+	without_known | without_failures | { grep -nE "$STAMP.*($SPLAT)" || :; } |
 		{ grep -vE "$STAMP$USER_SPACE" || :; } | cut -d: -f1 | {
 		read -r line || return 1
 		sed -n "$line,$((line + ${1:-40}))p" "$LOG" | sed 's/^/  | /'

@@ -63,6 +63,14 @@ races() {
 }
 refused "guest: a splat: a race of the allocator" 'the guest.s log has a splat' races __sheaf_free
 ok "guest: no splat: one of others" races do_another
+# no_cache NAME: the same of a cache that cannot be made.
+no_cache() {
+	guest guest "echo '<4>__kmem_cache_create_args($1) failed with error -12
+		<4>Call Trace:
+		<4> </TASK>' | while read -r line; do echo \"\$line\" >/dev/kmsg; done"
+}
+refused "guest: a splat: no memory for a cache" 'the guest.s log has a splat' no_cache filp
+ok "guest: no splat: none for that of a test, which fails on purpose" no_cache test_slab_faulty
 # not by poweroff, which a minimal system has not
 refused "guest: an early power off" 'ended before its command did' guest guest \
 	'echo o >/proc/sysrq-trigger; sleep 60'
