@@ -519,6 +519,15 @@ static inline void skip_without_sheaves(struct kunit *test)
 		kunit_skip(test, "the cache has no sheaves");
 }
 
+/* For who wants a sheaf that is neither empty nor full, or more than one kind of it. */
+static inline void skip_if_smaller(struct kunit *test, unsigned int nr)
+{
+	struct slab_test *st = test->priv;
+
+	if (st->cap < nr)
+		kunit_skip(test, "sheaves have room for fewer than %u objects", nr);
+}
+
 /* What bugs elsewhere do. Without counting errors, what a test does is taken seriously. */
 static inline void skip_if_not_hardened(struct kunit *test)
 {

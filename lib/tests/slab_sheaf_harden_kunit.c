@@ -46,6 +46,7 @@ static void size_of_main_before_alloc(struct kunit *test)
 	struct slab_test *st = with_hardened_cache(test);
 	struct slab_sheaf *main;
 
+	skip_if_smaller(test, 6);
 	hold_and_drain(test, st->cap);
 	release(test, 4);
 	main = sheaves_here(st)->main;
@@ -61,6 +62,7 @@ static void size_of_main_before_free(struct kunit *test)
 	struct slab_test *st = with_hardened_cache(test);
 	struct slab_sheaf *main;
 
+	skip_if_smaller(test, 6);
 	hold_and_drain(test, st->cap);
 	release(test, 4);
 	main = sheaves_here(st)->main;
@@ -78,6 +80,7 @@ static void size_of_main_before_bulk(struct kunit *test)
 	struct slab_sheaf *main;
 	void **p;
 
+	skip_if_smaller(test, 6);
 	hold_and_drain(test, st->cap);
 	release(test, 4);
 	main = sheaves_here(st)->main;
@@ -174,6 +177,7 @@ static void size_of_sheaf_in_barn(struct kunit *test)
 	struct node_barn *barn = barn_of(st->cache, st->cpu);
 	struct slab_sheaf *full;
 
+	skip_if_smaller(test, 2);
 	hold_and_drain(test, 3 * st->cap);
 	release(test, 3 * st->cap);
 	KUNIT_ASSERT_EQ(test, nr_full_sheaves(st->cache), 1);
@@ -234,6 +238,23 @@ static void freed_twice_by_bulk_and_more(struct kunit *test)
 	free_twice_by_bulk(test, 1);
 }
 
+/* Many are freed a sheaf's worth at a time, from the end of the array. */
+static void freed_twice_by_bulk_beyond_a_sheaf(struct kunit *test)
+{
+	struct slab_test *st = with_hardened_cache(test);
+	unsigned int i;
+	void **p;
+
+	skip_if_double_free_is_seen(test);
+	hold_and_drain(test, st->cap);
+	p = new_array(test, st->cap + 1);
+	for (i = 0; i < st->cap; i++)
+		p[i + 1] = let_go(st);
+	p[0] = p[1];
+	kmem_cache_free_bulk(st->cache, st->cap + 1, p);
+	expect_cached(test, st->cap);
+}
+
 static struct slab_test *with_hardened_rcu(struct kunit *test)
 {
 	if (!IS_ENABLED(CONFIG_SLAB_RCU_SHEAVES) || IS_ENABLED(CONFIG_PREEMPT_RT))
@@ -251,6 +272,7 @@ static void capacity_of_rcu_free(struct kunit *test)
 	struct slab_sheaf *rcu_free;
 	struct object *first, *second;
 
+	skip_if_smaller(test, 2);
 	hold_and_drain(test, 2);
 	first = let_go(st);
 	second = let_go(st);
@@ -275,6 +297,7 @@ static void cache_of_sheaf_with_rcu(struct kunit *test)
 	struct object **objects;
 	unsigned int i;
 
+	skip_if_smaller(test, 2);
 	objects = (struct object **)new_array(test, st->cap);
 	hold_and_drain(test, st->cap);
 	rcu_read_lock();
@@ -823,6 +846,7 @@ static struct kunit_case harden_cases[] = {
 	KUNIT_CASE(size_of_empty_sheaf_in_barn),
 	KUNIT_CASE(freed_twice_by_bulk),
 	KUNIT_CASE(freed_twice_by_bulk_and_more),
+	KUNIT_CASE(freed_twice_by_bulk_beyond_a_sheaf),
 	KUNIT_CASE(capacity_of_rcu_free),
 	KUNIT_CASE(cache_of_sheaf_with_rcu),
 	KUNIT_CASE(freed_twice_by_rcu),

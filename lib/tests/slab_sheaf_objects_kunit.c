@@ -304,7 +304,7 @@ static void typesafe_by_rcu(struct kunit *test)
 {
 	struct kmem_cache_args args = { .ctor = construct };
 	struct slab_test *st = with_cache(test, OBJECT_SIZE, SLAB_TYPESAFE_BY_RCU, &args);
-	unsigned int n = 30 * (st->cap ?: 60), i, order, bad = 0;
+	unsigned int n = 30 * max(st->cap ?: 60, 8U), i, order, bad = 0;
 	unsigned long nr_slabs;
 	struct slab *slab;
 	void **p;
