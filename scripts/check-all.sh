@@ -132,18 +132,9 @@ told() {
 series_files() { tgit diff --name-only base HEAD -- '*.c' '*.h'; }
 our_warnings() { grep -A5 -E "^([^ ]*/)?($(series_files | sed 's/[.+]/\\&/g' | paste -sd'|')):[0-9:]+ warning:|warning: objtool: .*(slab|sheaf|barn)" "$1"; }
 
-# Of a build that warned, or was interrupted, what may warn is built once more: no log, no
-# verdict.
-forget_objects() {
-	local f
-
-	series_files | sed -n 's/\.c$/.o/p' | while IFS= read -r f; do
-		rm -f "$OBJ/$1/$f"
-	done
-}
-
+# A build that warned, or was interrupted, has told what only its log had.
 build_kernel() {
-	[ ! -e "$DIR/kernel-$1.begun" ] || forget_objects "$1"
+	[ ! -e "$DIR/kernel-$1.begun" ] || forget_objects "$OBJ/$1"
 	touch "$DIR/kernel-$1.begun"
 	"$SCRIPTS/kernel.sh" "$1" || return 1
 	! our_warnings "$LOGS/kernel-$1.log" || return 1

@@ -100,20 +100,6 @@ trap 'exit 130' INT TERM
 
 # --- building ------------------------------------------------------------
 
-# The sources of the series that kernels have.
-sources() {
-	tgit diff --name-only --diff-filter=AM base HEAD -- '*.c' | grep -vE '^(tools|samples|Documentation)/'
-}
-
-# Warnings are told by what is compiled: all that the series changes is, each time.
-forget_objects() {
-	local f
-
-	while IFS= read -r f; do
-		rm -f "$O/${f%.c}.o"
-	done < <(sources)
-}
-
 # objects LOG: those that the warnings in it are of; what a header is warned about may be of
 # any that were compiled.
 objects() {
@@ -169,7 +155,7 @@ build() {
 
 	[[ "$BUILT" != *" $KERNEL "* ]] || return 0
 	if [ -z "$BOOT_ONLY" ]; then
-		forget_objects
+		forget_objects "$O"
 		"$SCRIPTS/kernel.sh" "$CONFIG" || return 1
 		new=$(warnings_against_base) || return 1
 		if [ -n "$new" ]; then

@@ -254,6 +254,20 @@ warnings_of() {
 		sed -E 's/[0-9]+ bytes/N bytes/g' | sort -u
 }
 
+# The sources of the series that kernels have.
+series_sources() {
+	tgit diff --name-only --diff-filter=AM base HEAD -- '*.c' | grep -vE '^(tools|samples|Documentation)/'
+}
+
+# forget_objects O: warnings are told by what is compiled, so what may warn is compiled again.
+forget_objects() {
+	local f
+
+	while IFS= read -r f; do
+		rm -f "$1/${f%.c}.o"
+	done < <(series_sources)
+}
+
 # The series, one line per commit: "patch new-file..."; comments are dropped.
 series() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$PATCHES/series"; }
 
