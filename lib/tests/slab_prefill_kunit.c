@@ -225,6 +225,7 @@ static void prefill_from_main(struct kunit *test)
 	struct slab_test *pt = with_setup(test);
 	struct slab_sheaf *sheaf;
 
+	skip_if_smaller(test, 2);
 	hold_and_drain(test, pt->cap);
 	release(test, pt->cap);
 	take_moves(test);
@@ -308,6 +309,7 @@ static void return_where_there_is_room(struct kunit *test)
 	struct slab_test *pt = with_setup(test);
 	struct slab_sheaf *a, *b;
 
+	skip_if_smaller(test, 2);
 	hold_and_drain(test, 3 * pt->cap);
 	a = prefill(test, pt->cap);
 	b = prefill(test, pt->cap);
@@ -338,6 +340,7 @@ static void return_where_all_is_full(struct kunit *test)
 	struct slab_test *pt = with_setup(test);
 	unsigned int max, cached, taken;
 
+	skip_if_smaller(test, 2);
 	max = 2 + pt->cache->barns[cpu_to_node(pt->cpu)]->max_full;
 	if (!node_state(cpu_to_node(pt->cpu), N_NORMAL_MEMORY))
 		kunit_skip(test, "full sheaves go on to the node with memory");
@@ -380,6 +383,7 @@ static void refill_within_capacity(struct kunit *test)
 	struct slab_test *pt = with_setup(test);
 	struct slab_sheaf *sheaf, *same;
 
+	skip_if_smaller(test, 2);
 	hold_and_drain(test, pt->cap);
 	sheaf = prefill(test, pt->cap);
 	same = sheaf;

@@ -231,6 +231,7 @@ static void no_empty_sheaf(struct kunit *test)
 	struct slab_test *st = with_small_cache(test);
 	unsigned long flags;
 
+	skip_if_smaller(test, 2);
 	grab(test, 4);
 	barn_set_limits(barn_of(st->cache, st->cpu), 0, 0);
 	kmem_cache_shrink(st->cache);
@@ -327,6 +328,7 @@ static void irq_while_sheaves_are_locked(struct kunit *test)
 {
 	struct slab_test *st = with_small_cache(test);
 
+	skip_if_smaller(test, 2);
 	grab(test, 2);
 	release_rcu(st, 1);
 	take_moves(test);
@@ -342,6 +344,7 @@ static void irq_uses_sheaf(struct kunit *test)
 {
 	struct slab_test *st = with_small_cache(test);
 
+	skip_if_smaller(test, 2);
 	grab(test, 2);
 	release_rcu(st, 1);
 	take_moves(test);
@@ -599,6 +602,7 @@ static unsigned long free_while_reading(struct kunit *test, struct reader *r)
 	struct slab_test *st = test->priv;
 	unsigned long nr;
 
+	skip_if_smaller(test, 2);
 	grab(test, 3 * st->cap);
 	/* What others have freed until now is gone. */
 	kvfree_rcu_barrier();
@@ -729,9 +733,9 @@ static void destroy_waits_for_nobody_else(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, p);
 	kmem_cache_free(d.cache, p);
 	st = with_cache(test, OBJECT_SIZE, 0, NULL);
-	if (!st->cap) {
+	if (st->cap < 2) {
 		kmem_cache_destroy(d.cache);
-		kunit_skip(test, "there are no sheaves");
+		kunit_skip(test, "there are no sheaves, or no room in them");
 	}
 	init_completion(&d.done);
 	INIT_WORK_ONSTACK(&d.work, destroy_cache);
@@ -859,6 +863,7 @@ static void all_go_in_time(struct kunit *test)
 	unsigned int i;
 	bool early;
 
+	skip_if_smaller(test, 2);
 	/* Once, that is: sheaves of others may have been there for some time. */
 	for (i = 0; i < 5; i++) {
 		take_moves(test);
@@ -981,6 +986,7 @@ static void cpu_goes_offline(struct kunit *test)
 	unsigned int i;
 	long n;
 
+	skip_if_smaller(test, 2);
 	pcs = per_cpu_ptr(st->cache->cpu_sheaves, cpu);
 	for (i = 0; i < 3; i++) {
 		take_moves(test);

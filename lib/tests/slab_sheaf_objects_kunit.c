@@ -155,6 +155,7 @@ static void sheaf_alloc_fails_quietly(struct kunit *test)
 	struct slab_test *st = without_memory_for_sheaves(test);
 	void *p[3];
 
+	skip_if_smaller(test, 8);
 	KUNIT_EXPECT_EQ(test, alloc_objects(st, 3, GFP_KERNEL), 3);
 	expect_asked(test, __LINE__, must, __GFP_DIRECT_RECLAIM);
 	KUNIT_EXPECT_EQ(test, alloc_objects(st, 3, GFP_ATOMIC), 3);

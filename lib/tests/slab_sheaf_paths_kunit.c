@@ -45,6 +45,7 @@ static void double_free_is_ignored(struct kunit *test)
 	struct object *obj;
 	void *p[2];
 
+	skip_if_smaller(test, 2);
 	skip_if_not_hardened(test);
 	skip_if_double_free_is_seen(test);
 	hold_and_drain(test, 2);

@@ -348,34 +348,59 @@ slab_kb() {
 	done </proc/meminfo
 }
 
-# sizes_of NAME: the pages of each cache, in the array of that name.
+# sizes_of NAME OBJECTS: the pages of each cache, and its objects, in arrays of these names.
 sizes_of() {
-	local -n sizes=$1
-	local name per slabs rest
+	local -n sizes=$1 objects=$2
+	local name active per slabs
 
-	while read -r name _ _ _ _ per _ _ _ _ _ _ _ _ slabs rest; do
-		# shellcheck disable=SC2004,SC2034 # a reference
-		[[ ! "$slabs" =~ ^[0-9]+$ ]] || sizes[$name]=$((slabs * per))
+	while read -r name active _ _ _ per _ _ _ _ _ _ _ _ slabs _; do
+		[[ "$slabs" =~ ^[0-9]+$ ]] || continue
+		# shellcheck disable=SC2004,SC2034 # references
+		sizes[$name]=$((slabs * per)) objects[$name]=$active
 	done </proc/slabinfo
 }
 
 # The caches that have become larger, by as much.
 tell_growth() {
-	local -A now=()
+	local -A now=() used=()
 	local name
 
-	sizes_of now
+	sizes_of now used
 	for name in "${!now[@]}"; do
-		echo "$((now[$name] - ${PAGES_BEFORE[$name]:-0})) $name"
-	done | sort -rn | head -n 8 | while read -r pages name; do
-		[ "$pages" -le 8 ] || msg "$name has $pages pages more"
+		echo "$((now[$name] - ${PAGES_BEFORE[$name]:-0}))" \
+			"$((used[$name] - ${USED_BEFORE[$name]:-0})) $name"
+	done | sort -rn | head -n 8 | while read -r pages objects name; do
+		[ "$pages" -le 8 ] || msg "$name has $pages pages and $objects objects more"
 	done
+}
+
+tasks() {
+	read -r _ _ _ VALUE _ </proc/loadavg
+	VALUE=${VALUE#*/}
+}
+
+# The kernel's threads that have worked for programs end when they had nothing to do for five
+# minutes, or a bit later; each has more than ten kB.
+let_tasks_end() {
+	local i
+
+	for ((i = 0; i < 70; i++)); do
+		tasks
+		[ "$VALUE" -gt "$TASKS_BEFORE" ] || break
+		sleep 6
+	done
+	msg "tasks: $TASKS_BEFORE before, $VALUE after, $((6 * i)) s later"
 }
 
 # Files that tests and shells have used since, and their dentries, stay: that is
 # the tolerance. A sheaf that leaks each time that a CPU goes offline, for each
 # cache, or an object each time that the module is loaded, is more.
 slab_is_back() {
+	[ -z "$ALL" ] || let_tasks_end
+	slab_is_less
+}
+
+slab_is_less() {
 	local limit=$((SLAB_BEFORE + SLAB_BEFORE / 50 + 512))
 
 	slab_kb
@@ -475,8 +500,10 @@ if [ -n "$ALL" ]; then
 fi
 slab_kb
 SLAB_BEFORE=$VALUE
-declare -A PAGES_BEFORE
-sizes_of PAGES_BEFORE
+tasks
+TASKS_BEFORE=$VALUE
+declare -A PAGES_BEFORE USED_BEFORE
+sizes_of PAGES_BEFORE USED_BEFORE
 
 run_all
 report
