@@ -85,11 +85,12 @@ void sheaf_complain(const struct kmem_cache *s, const char *what,
 		    const void *which)
 {
 	static DEFINE_RATELIMIT_STATE(limit, 5 * HZ, 50);
+	static DEFINE_RATELIMIT_STATE(limit_in_tests, 5 * HZ, 50);
 	bool in_test = slab_in_kunit_test();
 	unsigned long flags;
 
 	atomic_inc(&sheaf_complaints);
-	if (!__ratelimit(&limit))
+	if (!__ratelimit(in_test ? &limit_in_tests : &limit))
 		return;
 	local_irq_save(flags);
 	printk_deferred_enter();

@@ -98,7 +98,6 @@ static void requested_capacity(struct kunit *test)
 	round_trip(test, 2 * st->cap + 1);
 }
 
-/* Who asks for a capacity does not share a cache, in either direction. */
 #ifdef CONFIG_SLAB_SHEAVES
 static void expect_no_sheaves_for(struct kunit *test, void *p)
 {
@@ -130,8 +129,8 @@ static void sheaf_alloc_does_not_recurse(struct kunit *test)
 			kunit_skip(test, "there are no sheaves, or no room in them");
 		}
 		p = kmem_cache_alloc(s, GFP_KERNEL);
-		KUNIT_EXPECT_NOT_NULL(test, p);
-		KUNIT_EXPECT_NE(test, this_cpu_read(s->cpu_sheaves->main)->capacity, 0);
+		KUNIT_ASSERT_NOT_NULL(test, p);
+		KUNIT_ASSERT_NE(test, this_cpu_read(s->cpu_sheaves->main)->capacity, 0);
 		expect_no_sheaves_for(test, this_cpu_read(s->cpu_sheaves->main));
 		expect_no_sheaves_for(test, s->barns);
 		for_each_online_node(node)
@@ -142,6 +141,7 @@ static void sheaf_alloc_does_not_recurse(struct kunit *test)
 }
 #endif
 
+/* Who asks for a capacity does not share a cache, in either direction. */
 static void requested_capacity_is_not_shared(struct kunit *test)
 {
 	static const char * const names[] = {

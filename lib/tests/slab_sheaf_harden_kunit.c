@@ -255,6 +255,34 @@ static void freed_twice_by_bulk_beyond_a_sheaf(struct kunit *test)
 	expect_cached(test, st->cap);
 }
 
+/* What sheaves do not accept is sorted out: it is not next to each other any more. */
+static void freed_twice_by_bulk_on_another_node(struct kunit *test)
+{
+	struct slab_test *st = with_hardened_cache(test);
+	void *p[4], *q[3];
+	unsigned int i;
+	int node;
+
+	skip_if_double_free_is_seen(test);
+	for_each_node_state(node, N_NORMAL_MEMORY)
+		if (node != local_memory_node(cpu_to_node(st->cpu)))
+			break;
+	if (node >= MAX_NUMNODES)
+		kunit_skip(test, "no other node has memory");
+	grab_on(test, node, 3);
+	p[0] = let_go(st);
+	p[1] = p[0];
+	p[2] = let_go(st);
+	p[3] = let_go(st);
+	kmem_cache_free_bulk(st->cache, 4, p);
+	kmem_cache_shrink(st->cache);
+	for (i = 0; i < 3; i++)
+		q[i] = kmem_cache_alloc_node(st->cache, GFP_KERNEL, node);
+	KUNIT_EXPECT_TRUE(test, q[0] != q[1] && q[1] != q[2] && q[0] != q[2]);
+	for (i = 0; i < 3; i++)
+		kmem_cache_free(st->cache, q[i]);
+}
+
 static struct slab_test *with_hardened_rcu(struct kunit *test)
 {
 	if (!IS_ENABLED(CONFIG_SLAB_RCU_SHEAVES) || IS_ENABLED(CONFIG_PREEMPT_RT))
@@ -847,6 +875,7 @@ static struct kunit_case harden_cases[] = {
 	KUNIT_CASE(freed_twice_by_bulk),
 	KUNIT_CASE(freed_twice_by_bulk_and_more),
 	KUNIT_CASE(freed_twice_by_bulk_beyond_a_sheaf),
+	KUNIT_CASE(freed_twice_by_bulk_on_another_node),
 	KUNIT_CASE(capacity_of_rcu_free),
 	KUNIT_CASE(cache_of_sheaf_with_rcu),
 	KUNIT_CASE(freed_twice_by_rcu),

@@ -116,7 +116,6 @@ static void remote_objects_are_kept_apart(struct kunit *test)
 		kunit_skip(test, "no other node has memory");
 }
 
-/* With a node that has memory, and a cache the sheaves of which are empty. */
 static void expect_freed_somewhere(struct kunit *test, unsigned int n)
 {
 	struct moves m = take_moves(test);
@@ -124,6 +123,7 @@ static void expect_freed_somewhere(struct kunit *test, unsigned int n)
 	KUNIT_EXPECT_EQ(test, m.free_fast + m.free_slow, n);
 }
 
+/* With a node that has memory, and a cache the sheaves of which are empty. */
 static struct slab_test *with_remote_node(struct kunit *test, int *node)
 {
 	struct slab_test *st = with_setup(test);
