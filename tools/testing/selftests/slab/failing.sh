@@ -31,11 +31,15 @@ faults_begin() {
 	done
 }
 
+# The last one first: as long as pages fail, they must be those of some tasks only.
 faults_end() {
-	local name
+	local setting names=() name
 
-	for name in "${!FAULTS_WERE[@]}"; do
-		echo "${FAULTS_WERE[$name]}" >"$DEBUGFS/$name"
+	for setting in $FAULT_SETTINGS; do
+		names=("${setting%=*}" "${names[@]}")
+	done
+	for name in "${names[@]}"; do
+		[ -z "${FAULTS_WERE[$name]:-}" ] || echo "${FAULTS_WERE[$name]}" >"$DEBUGFS/$name"
 	done
 	[ -z "$DEBUGFS_MOUNTED" ] || umount "$DEBUGFS"
 	FAULTS_WERE=() DEBUGFS_MOUNTED=
@@ -55,6 +59,12 @@ failing() {
 	echo 0 >&8
 	exec 8>&- 9<&-
 	return $rc
+} 2>/dev/null
+
+# For a trap, which may come in the middle of failing(). If it is this that fails, there is
+# nothing more to come.
+disarm() {
+	[ ! -e /proc/self/fail-nth ] || echo 0 >/proc/self/fail-nth
 } 2>/dev/null
 
 # To and from what is open as 7.
