@@ -116,6 +116,7 @@ step() {
 		return
 	fi
 	say "$suite: make $step, log $(rel "$log")"
+	: >"$log"
 	t0=$(date +%s)
 	in_chroot "$suite" make -C "$CLONE" "$step" </dev/null >"$log" 2>&1 &
 	CHILD=$!

@@ -73,26 +73,6 @@ static void shrink_gives_all_back(struct kunit *test)
 	release(test, 10);
 }
 
-/*
- * Elsewhere: a sheaf was allocated without a tag, and who profiles allocations looked for one
- * when it was freed, and complained.
- */
-static void freed_sheaf_has_no_alloc_tag(struct kunit *test)
-{
-	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
-
-	if (!IS_ENABLED(CONFIG_MEM_ALLOC_PROFILING_DEBUG))
-		kunit_skip(test, "needs CONFIG_MEM_ALLOC_PROFILING_DEBUG");
-	if (test_taint(TAINT_WARN))
-		kunit_skip(test, "somebody has warned before, and who warns twice does not show");
-	skip_without_sheaves(test);
-	fill_sheaves_everywhere(test);
-	KUNIT_EXPECT_GT(test, count_sheaves(st->cache), 0);
-	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
-	KUNIT_EXPECT_EQ(test, count_sheaves(st->cache), 0);
-	KUNIT_EXPECT_FALSE(test, test_taint(TAINT_WARN));
-}
-
 #ifdef CONFIG_SLAB_SHEAVES
 struct sheaf_holder {
 	struct work_struct work;
@@ -202,7 +182,6 @@ static void cpu_goes_offline(struct kunit *test)
 
 static struct kunit_case flush_cases[] = {
 	KUNIT_CASE(shrink_gives_all_back),
-	KUNIT_CASE(freed_sheaf_has_no_alloc_tag),
 #ifdef CONFIG_SLAB_SHEAVES
 	KUNIT_CASE(shrink_meets_sheaves_in_use),
 #endif

@@ -327,14 +327,14 @@ fio_null_blk() {
 }
 
 fio_ublk() {
-	fio_of "of ublk_server" "$1"
+	fio_of UBLK "$1"
 	PREPARE=ublk_server FINISH=server_killed
 }
 
 # The device of the one before may not be gone yet, and then this is another one.
 ublk_server() {
 	server '^/dev/ublkb[0-9]*$' ublk_null -q "$((TASKS < 16 ? TASKS : 16))" -d 128
-	CMD[2]=--filename=$(grep -m 1 '^/dev/ublkb' server)
+	UBLK=$(grep -m 1 '^/dev/ublkb' server)
 }
 
 # Transactions, each with a journal that is made and removed.
@@ -400,7 +400,8 @@ attempt() {
 	local rc=0
 
 	$PREPARE
-	"$@" >out 2>&1 </dev/null || rc=$?
+	# which device it is, is known when its server runs
+	"${@/#--filename=UBLK/--filename=$UBLK}" >out 2>&1 </dev/null || rc=$?
 	[ $rc -eq 0 ] || die "$NAME failed ($rc): $(tail -n 1 out)"
 	[ -z "$SAID" ] || grep -qE "$SAID" out ||
 		die "$NAME: its output has no \`$SAID': $(tail -n 1 out)"
@@ -483,7 +484,7 @@ stop() {
 inside() {
 	local line words
 
-	SERVER='' SAMPLER='' T0=$SECONDS
+	SERVER='' UBLK='' SAMPLER='' T0=$SECONDS
 	trap stop EXIT
 	# shellcheck source=../look.sh
 	. /look.sh

@@ -226,30 +226,30 @@ goes_offline() {
 
 is_removed() { mark_log && unplug && log_is_clean; }
 
-# Shrunk, so that nothing counts that is not in use. In VALUE.
-count_made() { echo 1 >"$SLAB/kmem_cache_node/shrink" && total kmem_cache_node objects; }
-
-# made_once BEFORE: each cache has one thing more in kmem_cache_node, for the node. If what was
-# made before something failed were forgotten, there would be more of them.
+# Each cache has one thing in kmem_cache_node for each node with memory. If what was made before
+# something failed were forgotten, there would be more of them. There may be less, as KFENCE
+# has its own. Shrunk, nothing counts that is not in use.
 made_once() {
-	local dir caches=0
+	local dir list caches=0
 
 	for dir in "$SLAB"/*; do
 		[ -L "$dir" ] || caches=$((caches + 1))
 	done
-	count_made
-	[ "$VALUE" -eq $(($1 + caches)) ] && return
-	msg "kmem_cache_node/objects is $VALUE, was $1, with $caches caches"
+	read -r list <$NODES/has_normal_memory
+	expand "$list"
+	echo 1 >"$SLAB/kmem_cache_node/shrink" && total kmem_cache_node objects
+	[ "$VALUE" -le $((caches * ${#EXPANDED[@]})) ] && return
+	msg "kmem_cache_node/objects is $VALUE for $caches caches and nodes $list"
 	return 1
 }
 
 # Each allocation on the way online fails once: the block stays offline, and what was made
 # until then is there the next time.
 fails_to_come() {
-	local n failed=0 made
+	local n failed=0
 
 	mark_log
-	count_made && made=$VALUE && plug || return
+	plug || return
 	for ((n = 1; ; n++)); do
 		exec 7>"${BLOCKS[0]}/state"
 		if failing $n put online_kernel; then
@@ -257,8 +257,7 @@ fails_to_come() {
 			state "${BLOCKS[0]}" online || break
 			[ "$LEFT" = 0 ] || {
 				msg "$failed failed"
-				[ $failed -gt 0 ] && made_once "$made" && all_online &&
-					log_is_clean
+				[ $failed -gt 0 ] && made_once && all_online && log_is_clean
 				return
 			}
 			echo offline >"${BLOCKS[0]}/state" || break
