@@ -826,10 +826,11 @@ static void see_grace_period_end(void)
 static void shrinker_frees_what_it_says(struct kunit *test)
 {
 	struct slab_test *st = with_small_cache(test);
-	unsigned long n = 4 * st->cap, said;
-	unsigned int round, exact = 0;
+	unsigned long n = 4 * st->cap, said, end = jiffies + 20 * HZ;
+	bool exact;
 
-	for (round = 0; round < 50 && !exact; round++) {
+	/* On a busy machine, who frees them anyway is faster most of the time. */
+	do {
 		grab(test, n);
 		take_moves(test);
 		release_rcu(st, n);
@@ -841,8 +842,8 @@ static void shrinker_frees_what_it_says(struct kunit *test)
 		exact = said == st->cap && nr_freed(st) == st->cap;
 		kvfree_rcu_barrier();
 		expect_freed(test, n);
-	}
-	KUNIT_EXPECT_EQ(test, exact, 1);
+	} while (!exact && time_before(jiffies, end));
+	KUNIT_EXPECT_TRUE(test, exact);
 }
 
 /* Without anybody waiting. The shrinker of kfree_rcu() has them go soon. */
