@@ -25,8 +25,6 @@ OBJECTS=100			# freed on each CPU, more than fill a sheaf
 CPU=
 STATE=				# to stop at
 WATCH=8				# seconds, as kfree_rcu() waits for 5
-WRONG='WARNING:|BUG|Oops|Call Trace:|INFO: (rcu|task|trying)|possible (circular|recursive)'
-WRONG+='|suspicious RCU|Objects remaining|still has objects'
 
 cleanup() {
 	[ -z "$CPU" ] || echo -1 >"$CPUS/cpu$CPU/hotplug/fail"
@@ -105,22 +103,12 @@ load_and_stop() {
 	return 1
 }
 
-# clean_since MARK: the mark must be in the log, and nothing else.
-clean_since() {
-	local log
-
-	log=$(dmesg | sed -n "/$1/,\$p" | grep -E "$1|$WRONG")
-	[[ $log = *"$1" ]] && return
-	msg "the log: ${log//$'\n'/$'\n# '}"
-	return 1
-}
-
 unload() {
-	local mark="slab_hotplug $RANDOM.$$ unloads"
+	local MARK
 
 	[ -d "/sys/module/$MODULE" ] || return
-	echo "$mark" >/dev/kmsg
-	rmmod "$MODULE" && clean_since "$mark"
+	mark_log
+	rmmod "$MODULE" && log_is_clean
 }
 
 # Once what waited for a grace period is freed, which is soon after it has waited for
@@ -274,13 +262,13 @@ each_fails() {
 
 # fails FROM TO: and then all is as if nothing had been, and nothing is said of it.
 fails() {
-	local ok='' mark="slab_hotplug $RANDOM.$$ fails"
+	local ok='' MARK
 
-	echo "$mark" >/dev/kmsg
+	mark_log
 	from "$1" && each_fails "$1" "$2" && ok=1
 	echo -1 >"$CPUS/cpu$CPU/hotplug/fail"
 	all_the_way && from "$ONLINE" && unload || ok=
-	clean_since "$mark" && [ -n "$ok" ]
+	log_is_clean && [ -n "$ok" ]
 }
 
 all_at() {
