@@ -3,9 +3,9 @@
 #
 # check-all.sh [--list]: all that there is to be checked, which takes a day or more: the cases
 # of scripts/check-all.cases, one after the other. What has passed with the same tree, command
-# and configurations, and in the group `tools' with the same scripts, is not run again; what has
-# failed is. So an interrupted run goes on where it was, and after a change to some kernel's
-# configuration the others are left alone.
+# and configurations is not run again; what has failed is. So an interrupted run goes on where it
+# was, and after a change to some kernel's configuration the others are left alone. Documents,
+# and the scripts here, count in the group `tools' only.
 #
 #   CASES="stress m-none"   those of these groups, or of these names
 #
@@ -68,19 +68,22 @@ check_chosen() {
 
 # --- what a result is of --------------------------------------------------
 
-# The tree as it is, edits included, whoever has committed what.
-tree_key() {
-	local index=$DIR/index
+# The tree as it is, edits included, whoever has committed what; without its documents, where
+# what is found here ends up, and with them.
+tree_keys() {
+	local -x GIT_INDEX_FILE=$DIR/index
 
-	rm -f "$index"
-	GIT_INDEX_FILE=$index git -C "$TREE" read-tree HEAD
-	GIT_INDEX_FILE=$index git -C "$TREE" add -A
-	GIT_INDEX_FILE=$index git -C "$TREE" write-tree
-	rm -f "$index"
+	rm -f "$GIT_INDEX_FILE"
+	git -C "$TREE" read-tree HEAD
+	git -C "$TREE" add -A
+	TOOLS_KEY=$(git -C "$TREE" write-tree)
+	git -C "$TREE" rm -rq --cached --ignore-unmatch Documentation
+	TREE_KEY=$(git -C "$TREE" write-tree)
+	rm -f "$GIT_INDEX_FILE"
 }
 
-# key GROUP KERNELS COMMAND: changes with all that decides on the outcome; with the scripts only
-# where it is they that are tested.
+# key GROUP KERNELS COMMAND: changes with all that decides on the outcome; with scripts, patches
+# and documents only where it is they that are tested.
 key() {
 	local kernel
 
@@ -230,8 +233,8 @@ args_end_here
 unset CASES TOPOLOGY CPUS APPEND STRESS_SECS MAKEFLAGS MAKELEVEL
 [ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
 mkdir -p "$DIR"
-TREE_KEY=$(tree_key)
-TOOLS_KEY=$(cd "$ROOT" && find scripts -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum | sha256sum)
+tree_keys
+TOOLS_KEY+=$(cd "$ROOT" && find scripts patches -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum | sha256sum)
 while IFS=$'\t' read -r group name kernels command; do
 	! chosen "$group" "$name" || run "$group" "$name" "$kernels" "$command"
 done < <(cases)

@@ -119,6 +119,16 @@ ok "tests of scripts" check_all
 echo '# an edit' >>"$REPO/scripts/run.sh"
 ok "with other scripts" check_all
 ok "are run again" ran t
+mkdir -p "$LINUX/Documentation/mm"
+echo 'an edit' >>"$LINUX/Documentation/mm/slab-sheaves.rst"
+ok "with other documents" check_all
+ok "are run again, and nothing else" ran t
+untracked() { [ "$(lgit status --porcelain)" = '?? Documentation/' ]; }
+ok "the documents are left alone" untracked
+lgit add -A
+lgit commit -qm 'a document'
+ok "the same, committed" check_all
+ok "nothing is run" ran
 # shellcheck disable=SC2016 # for the cases
 cases 'first a one echo a >>"$CALLS"'
 
