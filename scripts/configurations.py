@@ -7,8 +7,9 @@ configurations.py pairs CONFIGS PAIRS [TREE [OBJ]]
     TREE, also that its Kconfig has the rules; with OBJ, also that the kernels built there
     are what their fragments say. Fails when not.
 configurations.py table CONFIGS PAIRS CASES RESULTS VERSION
-    the section of the document: what there is of each kernel in RESULTS, by the cases that boot
-    it, as check-all.sh keeps it. VERSION is that of the kernel.
+    the document of what was tested: what there is of each kernel, and of each machine of another
+    architecture, in RESULTS, by the cases that boot it, as check-all.sh keeps it. VERSION is that
+    of the kernel.
 
 What kernel.sh --fragments says, on standard input.
 """
@@ -185,7 +186,10 @@ class Case:
         given = dict(w.split("=", 1) for w in itertools.takewhile(lambda w: "=" in w, words))
         self.machine = given.get("TOPOLOGY", "4cpu")
         self.parameters = given.get("APPEND", "")
-        self.suites = "kselftests" if any(w.endswith("selftest.sh") for w in words) else "KUnit"
+        if any(w.endswith("cross.sh") for w in words):
+            self.suites = "KUnit, kselftests" if "-s" in words else "KUnit"
+        else:
+            self.suites = "kselftests" if any(w.endswith("selftest.sh") for w in words) else "KUnit"
         state = os.path.join(results, name + ".result")
         known = dict(line.split(" ", 1) for line in read(state).splitlines()) \
             if os.path.exists(state) else {}
@@ -195,9 +199,9 @@ class Case:
             self.add(read(os.path.join(results, name + ".log")))
 
     def add(self, log):
-        """What boot.sh says of a suite, and selftest.sh of a test."""
+        """What boot.sh and cross.sh say of a suite, and selftest.sh of a test."""
         for line in log.splitlines():
-            if re.match(r"KUnit  |\[ *[0-9:]+\] (ok|FAILED) ", line):
+            if re.match(r" *KUnit  |\[ *[0-9:]+\] (ok|FAILED) ", line):
                 for number, word in re.findall(r"\b(\d+) (passed|failed|skipped)\b", line):
                     self.count[word] += int(number)
 
@@ -211,13 +215,27 @@ def rst_list(heads, widths, rows):
     print()
 
 
-def from_results(pairs, found, covered_ways, ways, cases_file, results, version):
-    """Print the section."""
-    cases = []
+def cases_of(group, cases_file, results):
     for line in read(cases_file).splitlines():
         fields = line.split(None, 3)
-        if len(fields) == 4 and fields[0] == "configs" and fields[2] in found:
-            cases.append(Case(fields[2], fields[1], fields[3], results))
+        if len(fields) == 4 and fields[0] == group:
+            yield Case(fields[2], fields[1], fields[3], results)
+
+
+def outcome(case):
+    """The last cells of its row."""
+    run = case.result != "not run"
+    return (case.suites, *(str(case.count[w]) if run else "" for w in case.count),
+            case.result + (", " + case.when.split()[0] if case.when else ""))
+
+
+OUTCOME = ("Tests", "Passed", "Failed", "Skipped", "Result")
+
+
+def from_results(pairs, found, covered_ways, ways, cases_file, results, version):
+    """Print the document."""
+    cases = [c for c in cases_of("configs", cases_file, results) if c.kernel in found]
+    others = list(cases_of("cross", cases_file, results))
     rows = []
     for kernel, config in found.items():
         what = [name for option in pairs.options for name in option.split("|") if on(config, name)]
@@ -225,24 +243,33 @@ def from_results(pairs, found, covered_ways, ways, cases_file, results, version)
         what += sorted({n for names in pairs.has for n in names
                         if not n.startswith("!") and on(config, n) and n not in what})
         rows.append((f"``{kernel}``", ", ".join(what)))
-    print("Configurations tested\n" + 21 * "=" + "\n")
+    title = "What slab sheaves are tested with"
+    print(f".. SPDX-License-Identifier: GPL-2.0\n\n{len(title) * '='}\n{title}\n{len(title) * '='}\n")
+    print("Configurations\n==============\n")
     print(textwrap.fill(
         f"Between them, {len(found)} kernels have {len(pairs.options)} options of two values, "
         "each pair of which is on and off in all ways that Kconfig allows: "
         f"{covered_ways} of {ways}. That is calculated from their fragments, "
-        "``scripts/configs``, as all in this section is made by ``make check-all``.", 80))
+        "``scripts/configs`` of the series, as all on this page is made by its "
+        "``make check-all``.", 80))
     print()
     rst_list(("Kernel", "What it has"), (15, 85), rows)
-    run = [c for c in cases if c.result != "not run"]
+    run = sum(c.result != "not run" for c in cases)
     print(textwrap.fill(
-        f"Boots of them with {version}, {len(run)} of {len(cases)}. A test is skipped for what the "
+        f"Boots of them with {version}, {run} of {len(cases)}. A test is skipped for what the "
         "machine or the configuration lacks; a boot fails for a splat as well.", 80))
     print()
-    rst_list(("Kernel", "Machine", "Parameters", "Tests", "Passed", "Failed", "Skipped", "Result"),
-             (12, 10, 30, 10, 8, 8, 8, 14),
+    rst_list(("Kernel", "Machine", "Parameters") + OUTCOME, (12, 10, 30, 10, 8, 8, 8, 14),
              [(f"``{c.kernel}``", c.machine, f"``{c.parameters}``" if c.parameters else "",
-               c.suites, *(str(c.count[w]) if c in run else "" for w in c.count),
-               c.result + (", " + c.when.split()[0] if c.when else "")) for c in cases])
+               *outcome(c)) for c in cases])
+    if others:
+        print("Architectures\n=============\n")
+        print(textwrap.fill(
+            "Cross-built, and booted in QEMU; llsc is without atomic instructions of one step, "
+            "checked with DEBUG_SLAB_SHEAVES and hardened.", 80))
+        print()
+        rst_list(("Machine",) + OUTCOME, (25, 20, 8, 8, 8, 14),
+                 [(c.name, *outcome(c)) for c in others])
 
 
 def main():

@@ -215,23 +215,27 @@ echo CONFIG_D=y >"$DIR/obj/two/.config"
 ok "pairs: all are covered" covers "$LINUX"
 not_covered "a kernel that is built otherwise" '^error: two is built with B or D, ' "$LINUX" "$DIR/obj"
 
-# --- the section of the document ---------------------------------------------
+# --- the document --------------------------------------------------------------
 
 # shellcheck disable=SC2016 # for the cases
 cases 'configs b-4cpu one TOPOLOGY=4cpu APPEND="x=1 y" scripts/boot.sh -n "$LOG_NAME" one' \
-	'configs b-tests two scripts/selftest.sh -k two' 'configs b-none two scripts/boot.sh two' 'other d - true'
-printf 'key 1\nresult ok\nseconds 5\nwhen 2026-11-24 20:00\n' | tee "$STATE/b-4cpu.result" >"$STATE/b-tests.result"
+	'configs b-tests two scripts/selftest.sh -k two' 'configs b-none two scripts/boot.sh two' 'other d - true' \
+	'cross arm64 - scripts/deps.sh cross && scripts/cross.sh -s arm64' 'cross arm - scripts/cross.sh arm'
+printf 'key 1\nresult ok\nseconds 5\nwhen 2026-11-24 20:00\n' | tee "$STATE/b-4cpu.result" "$STATE/arm64.result" >"$STATE/b-tests.result"
 printf 'booting\nKUnit  slab_barn  29 passed   0 failed   2 skipped\nKUnit  slub_test   7 passed   1 failed   0 skipped\n' \
 	>"$STATE/b-4cpu.log"
 printf '[ 0:01] ok      4cpu sysfs.sh: 12 passed, 0 failed, 3 skipped\n[ 0:01] FAILED  4cpu x.sh: 1 passed, 2 failed, 0 skipped\n' \
 	>"$STATE/b-tests.log"
+printf '          KUnit  slab_barn  30 passed   0 failed   0 skipped\n[ 0:01] ok      arm64 sysfs.sh: 12 passed, 0 failed, 3 skipped\n' \
+	>"$STATE/arm64.log"
 section() { configurations table "$REPO/scripts/configs" "$REPO/scripts/configs/pairs" "$LIST" "$STATE" 6.12.1; }
-ok "section: is made" section
+ok "document: is made" section
 keep_output
 # row CELL|CELL...: without what is put around code
 row() { grep -v '^$' "$DIR/kept" | sed 's/^ *\(\* \)*- *//; s/``//g' | paste -sd'|' | grep -F -- "$1"; }
-ok "section: KUnit" row '|one|4cpu|x=1 y|KUnit|36|1|2|ok, 2026-11-24|'
-ok "section: kselftests" row '|two|4cpu||kselftests|13|2|3|ok, 2026-11-24|'
-ok "section: what was not run" row '|two|4cpu||KUnit||||not run'
-ok "section: how many" shown '6.12.1, 2 of 3'
-ok "section: what kernels have" row '|one|B, A|'
+ok "document: KUnit" row '|one|4cpu|x=1 y|KUnit|36|1|2|ok, 2026-11-24|'
+ok "document: kselftests" row '|two|4cpu||kselftests|13|2|3|ok, 2026-11-24|'
+ok "document: what was not run" row '|two|4cpu||KUnit||||not run'
+ok "document: other architectures" row '|arm64|KUnit, kselftests|42|0|3|ok, 2026-11-24|arm|KUnit||||not run'
+ok "document: how many" shown '6.12.1, 2 of 3'
+ok "document: what kernels have" row '|one|B, A|'
