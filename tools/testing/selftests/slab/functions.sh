@@ -180,13 +180,18 @@ mark_log() {
 	echo "$MARK" >/dev/kmsg
 }
 
-# log_is_clean [FILTER...]: behind a filter. The mark must be there, and nothing else.
+# log_is_clean [FILTER...]: behind a filter, what there is since the mark.
 log_is_clean() {
 	local log
 
 	[ $# -gt 0 ] || set -- cat
-	log=$(dmesg | sed -n "/$MARK/,\$p" | "$@" | grep -E "$MARK|$COMPLAINTS")
-	[[ $log = *"$MARK" ]] && return
+	log=$(dmesg | sed -n "/$MARK/,\$p" | "$@")
+	[ -n "$log" ] || {
+		msg "the log does not reach back to the beginning of the test"
+		return 1
+	}
+	log=$(grep -E -A 30 "$COMPLAINTS" <<<"$log" | head -n 60)
+	[ -z "$log" ] && return
 	msg "the log: ${log//$'\n'/$'\n# '}"
 	return 1
 }

@@ -256,16 +256,8 @@ read_all() {
 }
 
 unload() {
-	local mark="slab_isolated $RANDOM.$$ unloads" log
-
-	echo "$mark" >/dev/kmsg
-	rmmod "$1" || return
-	log=$(dmesg | sed -n "/$mark/,\$p" |
-		grep -E "$mark|WARNING:|BUG|Objects remaining|still has objects")
-	# The mark must be there, and nothing else.
-	[[ $log = *"$mark" ]] && return
-	echo "the log: $log"
-	return 1
+	mark_log
+	rmmod "$1" && log_is_clean
 }
 
 off_and_on() {
