@@ -92,6 +92,15 @@ need_module() {
 	RCU_KO=$DIR/test_modules/test_slab_rcu.ko
 }
 
+# without_kfence CACHE...: what KFENCE has is in no slab, and in no counter.
+without_kfence() {
+	local name
+
+	for name; do
+		[ ! -e "$SLAB/$name/skip_kfence" ] || echo 1 >"$SLAB/$name/skip_kfence"
+	done
+}
+
 # total CACHE FILE: the number that FILE starts with, in VALUE; empty if there is
 # no such file.
 total() {

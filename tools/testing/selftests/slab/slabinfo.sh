@@ -228,10 +228,7 @@ hold_sizes
 insmod "$KO" || ktap_exit_fail_msg "cannot load $KO"
 total $CACHE sheaf_capacity
 [ "${VALUE:-0}" -ne 0 ] || skip_all "the caches have no sheaves"
-# Objects that KFENCE has are in no slab.
-for dir in "$SLAB/$CACHE" "$SLAB/$CACHE_RC"; do
-	[ ! -e "$dir/skip_kfence" ] || echo 1 >"$dir/skip_kfence"
-done
+without_kfence "$CACHE" "$CACHE_RC"
 ktap_set_plan 9
 
 verdict "what is allocated is active" some_allocated

@@ -10,8 +10,8 @@
 #
 # With -a, for half an hour rather than seconds, sizes change at random, too; programs run
 # that use memory, files and processes: stress-ng, hackbench and fio on a null_blk, those of
-# them that there are; and now and then somebody takes memory until he is killed for it,
-# what his cgroup may have, or all of it.
+# them that there are; blocks of memory go offline, or refuse to; and now and then somebody
+# takes memory until he is killed for it, what his cgroup may have, or all of it.
 
 . "$(dirname "$0")/functions.sh"
 . "$DIR/sizes.sh"
@@ -21,6 +21,7 @@ ALL=
 SEED=$RANDOM
 TMP=
 OFFLINE=()
+BLOCKS=()
 
 while getopts at:s:h opt; do
 	case $opt in
@@ -63,6 +64,17 @@ find_cpus() {
 	OFFLINE=()
 	for file in /sys/devices/system/cpu/cpu[0-9]*/online; do
 		[ ! -w "$file" ] || OFFLINE+=("$file")
+	done
+}
+
+# The blocks of memory that are online.
+find_blocks() {
+	local file state
+
+	BLOCKS=()
+	for file in /sys/devices/system/memory/memory[0-9]*/state; do
+		[ -w "$file" ] && read -r state <"$file" && [ "$state" = online ] || continue
+		BLOCKS+=("$file")
 	done
 }
 
@@ -113,6 +125,37 @@ hotplug() {
 		[ $((RANDOM % 4)) -eq 0 ] || all_online
 	done 2>>"$TMP/hotplug.err"
 	all_online
+}
+
+# Most blocks have something that cannot be moved, and refuse; but the allocator has been told
+# both, that they go, and that they stay.
+memory_hotplug() {
+	local file
+
+	RANDOM=$((SEED + 7))
+	while going; do
+		file=${BLOCKS[RANDOM % ${#BLOCKS[@]}]}
+		if timeout 10 bash -c 'echo offline >"$1"' - "$file"; then
+			count memory_offline
+			doze 9
+		else
+			count memory_refused
+		fi
+		echo online_kernel >"$file"
+		doze 9
+	done 2>/dev/null
+}
+
+memory_online() {
+	local file state=online
+
+	for file in "${BLOCKS[@]}"; do
+		read -r state <"$file"
+		[ "$state" = online ] || {
+			msg "$file: $state"
+			return 1
+		}
+	done
 }
 
 shrink() {
@@ -287,9 +330,13 @@ run_programs() {
 	[ ! -x "$(command -v stress-ng)" ] || program stress-ng stress_programs &
 	[ ! -x "$(command -v hackbench)" ] || program hackbench hackbench -g 2 -l 50 &
 	[ ! -b /dev/nullb0 ] || [ ! -x "$(command -v fio)" ] || program fio read_null_blk &
+	[ ${#BLOCKS[@]} -eq 0 ] || memory_hotplug &
 	resize &
 	run_out_of_memory &
 }
+
+# Whether any block can go is chance.
+asked_memory() { [ ${#BLOCKS[@]} -eq 0 ] || did memory_offline || did memory_refused; }
 
 # What there is of programs has run to its end, more than once, sizes changed, and somebody
 # was killed.
@@ -299,7 +346,7 @@ did_more() {
 	for name in stress-ng hackbench; do
 		! command -v $name >/dev/null || did $name || return
 	done
-	did resized && did killed && { [ -z "$DEADLY" ] || did killed_in_cgroup; } || return
+	did resized && did killed && asked_memory && { [ -z "$DEADLY" ] || did killed_in_cgroup; } || return
 	[ ! -e "$TMP/failed" ] || msg "$(sort "$TMP/failed" | uniq -c)"
 }
 
@@ -437,7 +484,7 @@ did_all() {
 }
 
 KINDS=(offline shrink modules unloads files eaten)
-KINDS_OF_ALL=(resized stress-ng hackbench fio killed killed_in_cgroup)
+KINDS_OF_ALL=(memory_offline memory_refused resized stress-ng hackbench fio killed killed_in_cgroup)
 report() {
 	local name line=
 
@@ -458,7 +505,8 @@ TMP=$(mktemp -d) || exit 1
 mkdir "$TMP/files"
 mount -t tmpfs -o size=75% none "$TMP/files" || skip_all "cannot mount a tmpfs"
 find_cpus
-ktap_set_plan $((7 + ${#ALL}))
+find_blocks
+ktap_set_plan $((7 + 2 * ${#ALL}))
 msg "seed $SEED, $SECS s"
 limit_files || msg "$WHY: files are created without a limit"
 RANDOM=$SEED
@@ -496,6 +544,7 @@ else
 	skip "CPUs went offline" "no CPU can go offline"
 fi
 verdict "all CPUs are online again" [ "$(online_list)" = "$ONLINE" ]
+[ -z "$ALL" ] || verdict "all memory is online again" memory_online
 verdict "no object was corrupted" no_object_corrupted
 verdict "no cache is left" no_cache_left
 verdict "the kernel's log is clean" log_is_clean without_reports

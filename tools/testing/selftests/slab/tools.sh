@@ -378,7 +378,7 @@ hold_sizes
 insmod "$KO" || ktap_exit_fail_msg "cannot load $KO"
 total $CACHE sheaf_capacity
 [ "${VALUE:-0}" -ne 0 ] || skip_all "the caches have no sheaves"
-[ ! -e "$SLAB/$CACHE/skip_kfence" ] || echo 1 >"$SLAB/$CACHE/skip_kfence"
+without_kfence "$CACHE"
 TMP=$(mktemp -d) && mkdir "$TMP/prom" && chmod 711 "$TMP" || exit 1
 ktap_set_plan 13
 
