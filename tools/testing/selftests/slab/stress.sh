@@ -73,8 +73,9 @@ find_blocks() {
 
 	BLOCKS=()
 	for file in /sys/devices/system/memory/memory[0-9]*/state; do
-		[ -w "$file" ] && read -r state <"$file" && [ "$state" = online ] || continue
-		BLOCKS+=("$file")
+		state=
+		[ ! -w "$file" ] || read -r state <"$file"
+		[ "$state" != online ] || BLOCKS+=("$file")
 	done
 }
 
@@ -135,6 +136,7 @@ memory_hotplug() {
 	RANDOM=$((SEED + 7))
 	while going; do
 		file=${BLOCKS[RANDOM % ${#BLOCKS[@]}]}
+		# shellcheck disable=SC2016
 		if timeout 10 bash -c 'echo offline >"$1"' - "$file"; then
 			count memory_offline
 			doze 9
