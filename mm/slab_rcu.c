@@ -263,7 +263,9 @@ static void put_rcu_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf,
  */
 static void drop(struct kmem_cache *s, struct slab_sheaf *sheaf, unsigned int i)
 {
-	sheaf->objects[i] = sheaf->objects[sheaf->size - 1];
+	/* Those that are in order stay so: what is there twice is not to be in a row now. */
+	memmove(&sheaf->objects[i], &sheaf->objects[i + 1],
+		(sheaf->size - i - 1) * sizeof(*sheaf->objects));
 	sheaf_cut(sheaf, sheaf->size - 1);
 	slab_report_corruption(s, "an object that is freed twice");
 }
