@@ -273,13 +273,13 @@ static void freed_twice_by_bulk_with_one_of_another_node(struct kunit *test)
 			break;
 	if (node >= MAX_NUMNODES)
 		kunit_skip(test, "no other node has memory");
-	hold_and_drain(test, 1);
-	grab_on(test, here, 2);
+	hold_and_drain(test, 2);
 	grab_on(test, node, 1);
 	p[0] = let_go(st);
 	p[1] = let_go(st);
 	p[2] = let_go(st);
 	p[3] = p[2];
+	KUNIT_ASSERT_TRUE(test, nid_of(p[1]) == here && nid_of(p[2]) == here);
 	kmem_cache_free_bulk(st->cache, 4, p);
 	remote = sheaves_here(st)->remote;
 	expect_cached(test, 2 + (remote ? remote->size : 0));

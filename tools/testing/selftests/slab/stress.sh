@@ -425,10 +425,13 @@ tasks() {
 	VALUE=${VALUE#*/}
 }
 
+# Threads included, by the beginning of their names.
+names_of_tasks() { cat /proc/[0-9]*/task/*/comm 2>/dev/null | sed 's/[^a-z_].*//' | sort | uniq -c; }
+
 # The kernel's threads that have worked for programs end when they had nothing to do for five
 # minutes, or a bit later; each has more than ten kB.
 let_tasks_end() {
-	local i
+	local i more less name
 
 	for ((i = 0; i < 70; i++)); do
 		tasks
@@ -436,6 +439,11 @@ let_tasks_end() {
 		sleep 6
 	done
 	msg "tasks: $TASKS_BEFORE before, $VALUE after, $((6 * i)) s later"
+	[ "$VALUE" -gt "$TASKS_BEFORE" ] || return 0
+	while read -r more less name; do
+		msg "$more tasks $name, $less before"
+	done < <(names_of_tasks | awk 'NR == FNR { before[$2] = $1; next }
+		$1 > before[$2] { print $1, before[$2] + 0, $2 }' "$TMP/tasks" -)
 }
 
 # Files that tests and shells have used since, and their dentries, stay: that is
@@ -532,6 +540,7 @@ slab_kb
 SLAB_BEFORE=$VALUE
 tasks
 TASKS_BEFORE=$VALUE
+names_of_tasks >"$TMP/tasks"
 declare -A PAGES_BEFORE USED_BEFORE
 sizes_of PAGES_BEFORE USED_BEFORE
 
