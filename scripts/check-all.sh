@@ -230,7 +230,7 @@ read -r -a CHOSEN <<<"${CASES:-}" || :
 check_list
 check_chosen
 args_end_here
-unset CASES TOPOLOGY CPUS APPEND STRESS_SECS MAKEFLAGS MAKELEVEL
+unset CASES TOPOLOGY CPUS APPEND STRESS_SECS FAULTS_SECS MAKEFLAGS MAKELEVEL
 [ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
 mkdir -p "$DIR"
 tree_keys

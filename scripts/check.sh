@@ -212,6 +212,7 @@ boots_isolated() {
 	selftest kmemleak
 	selftest events
 	selftest faults
+	selftest faults-kunit
 	selftest dimm
 }
 boots_tiny() { boot tiny 1cpu TOPOLOGY=1cpu; }

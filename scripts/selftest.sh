@@ -6,16 +6,17 @@
 # each topology, or on the one that TOPOLOGY= names. The topology `isolated' is 4cpu
 # with one of the CPUs isolated, and the kernel that can do that; there, only the tests
 # run to which that makes a difference. So it is with `events', which is nodes8 and that
-# kernel, as the others have no tracepoints; with `faults', where allocations fail, and with
-# `dimm', where memory comes and goes. `faults-debug' and `dimm-debug' are the same with the
-# kernel debug: these, and the machines of cross.sh, which are topologies, too, with kernels
-# of their own, are run only if they are named.
+# kernel, as the others have no tracepoints; with `faults' and `faults-kunit', where allocations
+# fail, and with `dimm', where memory comes and goes. `faults-debug' and `dimm-debug' are the
+# same with the kernel debug: these, and the machines of cross.sh, which are topologies, too,
+# with kernels of their own, are run only if they are named.
 #
 #   selftest.sh [-k CONFIG] [TEST...]
 #                               these only, such as stress.sh; on another kernel than guest
 #
 #   STRESS_SECS=N chooses how long stress.sh takes on each machine, and STRESS_ALL=1 that
-#   it does all it can (-a); APPEND= adds to the kernel command line; SELFTESTS=DIR takes the tests from another directory
+#   it does all it can (-a); FAULTS_SECS=N how long faults_kunit.sh may take;
+#   APPEND= adds to the kernel command line; SELFTESTS=DIR takes the tests from another directory
 #   than the tree's.
 #
 # Needs the kernels guest and isolated, fio, liburing-dev, rsync. Prints a line for each test on
@@ -24,13 +25,14 @@
 
 . "$(dirname "$0")/lib.sh"
 
-TOPOLOGIES="1cpu 4cpu 2node memoryless isolated kmemleak events faults dimm"
+TOPOLOGIES="1cpu 4cpu 2node memoryless isolated kmemleak events faults faults-kunit dimm"
 # Those that take their time are run only if TOPOLOGY= names them.
 LONG="faults-debug dimm-debug"
 ISOLATED_TESTS="sysfs.sh hotplug.sh isolated.sh idle.sh"
 KMEMLEAK_TESTS="kmemleak.sh"
 EVENTS_TESTS="events.sh"
 FAULTS_TESTS="faults.sh"
+FAULTS_KUNIT_TESTS="faults_kunit.sh"
 DIMM_TESTS="memhotplug.sh"
 # A cache that begins without sheaves, and somebody who looks for what is lost.
 FAULTS="kmemleak=on slab_sheaf_capacity=test_slab_late=0 kunit.enable=0"
@@ -53,7 +55,7 @@ is_cross() { [[ " $CROSS " == *" $1 "* ]]; }
 config_of() {
 	CONFIG=$KERNEL
 	case $1 in
-	isolated | kmemleak | events | faults | dimm) CONFIG=isolated ;;
+	isolated | kmemleak | events | faults | faults-kunit | dimm) CONFIG=isolated ;;
 	*-debug) CONFIG=debug ;;
 	esac
 	! is_cross "$1" || CONFIG=$("$SCRIPTS/cross.sh" -k "$1")
@@ -100,7 +102,7 @@ may_lack() {
 	4cpu) echo "$guest|$nodes|no two nodes with memory and CPUs" ;;
 	2node) echo "$guest|$nodes" ;;
 	memoryless) echo "$guest" ;;
-	*-debug) echo "no kmemleak, .*" ;;
+	*-debug | faults-kunit) echo "no kmemleak, .*" ;;
 	isolated | kmemleak | events | faults | dimm) echo "nothing" ;;
 	# those of cross.sh
 	*) echo "$guest|$nodes|no two nodes with memory and CPUs|no python3|needs fio" ;;
@@ -136,14 +138,15 @@ judge() {
 # runs DIR LIST: the command for the guest.
 runs() {
 	echo "KSELFTEST_STRESS_SH_ARGS='${STRESS_ALL:+-a }-t $STRESS_SECS'" \
-		"$1/run_kselftest.sh -o $((1200 + 2 * STRESS_SECS)) $2 | cat"
+		"KSELFTEST_FAULTS_KUNIT_SH_ARGS='-t $FAULTS_SECS'" \
+		"$1/run_kselftest.sh -o $((1200 + 2 * (STRESS_SECS + FAULTS_SECS))) $2 | cat"
 }
 
 # run TOPOLOGY TEST... The runner opens its output a second time, so that must be a
 # pipe: a file would be overwritten.
 run() {
 	local topology=$1 name=selftest-$1 out rc=0 test list=()
-	local machine=$1 append=${APPEND:-} only='' limit=${LIMIT:-$((2400 + 2 * STRESS_SECS))}
+	local machine=$1 append=${APPEND:-} only='' limit=${LIMIT:-$((2400 + 2 * (STRESS_SECS + FAULTS_SECS)))}
 
 	shift
 	config_of "$topology"
@@ -154,6 +157,9 @@ run() {
 	kmemleak) machine=4cpu append="kmemleak=on $append" only=$KMEMLEAK_TESTS ;;
 	events) machine=nodes8 only=$EVENTS_TESTS ;;
 	faults | faults-debug) machine=4cpu append="$FAULTS $append" only=$FAULTS_TESTS ;;
+	faults-kunit)
+		machine=2node append="kunit.filter_glob=slab_* $append" only=$FAULTS_KUNIT_TESTS
+		;;
 	dimm | dimm-debug) machine=dimm append="kunit.enable=0 $append" only=$DIMM_TESTS ;;
 	esac
 	if [ -n "$only" ]; then
@@ -190,9 +196,11 @@ build_tests() {
 	say "selftests: built for $CONFIG, $(grep -c 'warning:' "$LOG" || :) warnings, $(rel "$INSTALLED")"
 }
 
-STRESS_SECS=${STRESS_SECS:-10} STRESS_ALL=${STRESS_ALL:-}
+STRESS_SECS=${STRESS_SECS:-10} FAULTS_SECS=${FAULTS_SECS:-240} STRESS_ALL=${STRESS_ALL:-}
 [[ "$STRESS_ALL" =~ ^1?$ ]] || die "STRESS_ALL=$STRESS_ALL is not 1"
-[[ "$STRESS_SECS" =~ ^[1-9][0-9]{0,4}$ ]] || die "STRESS_SECS=$STRESS_SECS is not a number of seconds"
+for secs in STRESS_SECS FAULTS_SECS; do
+	[[ "${!secs}" =~ ^[1-9][0-9]{0,4}$ ]] || die "$secs=${!secs} is not a number of seconds"
+done
 for topology in ${TOPOLOGY:-}; do
 	[[ " $TOPOLOGIES $LONG $CROSS " == *" $topology "* ]] ||
 		die "no topology \`$topology' for selftests, choose among $TOPOLOGIES $LONG $CROSS"

@@ -32,6 +32,7 @@
 #include <linux/irq_work.h>
 #include <linux/jiffies.h>
 #include <linux/mm.h>
+#include <linux/moduleparam.h>
 #include <linux/nodemask.h>
 #include <linux/prandom.h>
 #include <linux/sched.h>
@@ -42,6 +43,55 @@
 #include "../../mm/slab_sheaf.h"
 
 #define OBJECT_SIZE	64
+
+/*
+ * Faults
+ */
+
+#ifdef CONFIG_FAULT_INJECTION
+/* Of the allocations of each test, the Nth one fails: faults_kunit.sh of the kselftests. */
+static unsigned int fail_nth;
+module_param(fail_nth, uint, 0644);
+/* Or pages do, as fail_page_alloc says. */
+static bool fail_pages;
+module_param(fail_pages, bool, 0644);
+#endif
+
+static inline bool with_faults(void)
+{
+#ifdef CONFIG_FAULT_INJECTION
+	return fail_nth || fail_pages;
+#else
+	return false;
+#endif
+}
+
+/* A test has a task of its own, which is not the one that cleans up after it. */
+static inline void arm_fault(void)
+{
+#ifdef CONFIG_FAULT_INJECTION
+	current->fail_nth = READ_ONCE(fail_nth);
+	current->make_it_fail = READ_ONCE(fail_pages);
+#endif
+}
+
+/* For what must not stop half way: what a test has broken, it mends. */
+static inline void disarm_fault(void)
+{
+#ifdef CONFIG_FAULT_INJECTION
+	current->fail_nth = 0;
+	current->make_it_fail = 0;
+#endif
+}
+
+/* For what takes seconds, and is not to be done again for each fault. */
+static inline void not_with_faults(struct kunit *test)
+{
+	if (!with_faults())
+		return;
+	disarm_fault();
+	KUNIT_FAIL_AND_ABORT(test, "takes too long");
+}
 
 /* What is in an object that a test has. The last word is a mark as well. */
 struct object {
@@ -107,6 +157,7 @@ struct slab_test {
 	int cpu;			/* that the test is bound to */
 	struct object *held;		/* a stack */
 	unsigned long nr_held;
+	struct slab_sheaf *lent[8];	/* sheaves that the test has */
 	unsigned long nr_broken;	/* objects that had lost their marks */
 	unsigned long nr_ignored;	/* frees of what was free already, but counted */
 	bool broken_on_purpose;		/* nobody counts complaints */
@@ -349,6 +400,23 @@ static inline unsigned long count_sheaves(struct kmem_cache *s)
 	return nr;
 }
 
+static inline void no_quarantine(struct kmem_cache *s)
+{
+#ifdef CONFIG_KASAN_GENERIC
+	/* KASAN_NO_FREE_META: there is no room to keep the object in a list */
+	s->kasan_info.free_meta_offset = INT_MAX;
+#endif
+}
+
+static inline bool has_quarantine(struct kmem_cache *s)
+{
+#ifdef CONFIG_KASAN_GENERIC
+	return s->kasan_info.free_meta_offset != INT_MAX;
+#else
+	return false;
+#endif
+}
+
 /*
  * Each sheaf that was ever allocated is somewhere; what went into sheaves and has not
  * come out is there; what was borrowed was returned; and what was allocated and not
@@ -361,8 +429,8 @@ static inline void expect_balance_of(struct kunit *test, struct kmem_cache *s,
 
 	if (!IS_ENABLED(CONFIG_SLUB_STATS))
 		return;
-	/* KASAN's quarantine has what was freed, see new_cache(). */
-	if (IS_ENABLED(CONFIG_KASAN_GENERIC) && (plain || (s->flags & SLAB_DEBUG_FLAGS)))
+	/* It has what was freed, see new_cache(). */
+	if (has_quarantine(s))
 		kmem_cache_shrink(s);
 	KUNIT_EXPECT_EQ(test, count_sheaves(s), count(s, SHEAF_ALLOC) - count(s, SHEAF_FREE));
 	KUNIT_EXPECT_EQ(test, cached_objects(s),
@@ -447,21 +515,74 @@ static inline void release_bulk(struct kunit *test, void **p, size_t n)
 	struct slab_test *st = test->priv;
 	size_t i;
 
+	KUNIT_ASSERT_LE(test, n, st->nr_held);
 	for (i = 0; i < n; i++)
 		p[i] = let_go(st);
 	kmem_cache_free_bulk(st->cache, n, p);
 }
 
 /*
+ * Prefilled sheaves
+ */
+
+static inline struct slab_sheaf **lent_place(struct kunit *test, struct slab_sheaf *sheaf)
+{
+	struct slab_test *st = test->priv;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(st->lent) - 1; i++)
+		if (st->lent[i] == sheaf)
+			break;
+	KUNIT_EXPECT_PTR_EQ(test, st->lent[i], sheaf);
+	return &st->lent[i];
+}
+
+/* Notes one that was lent, so that it gets back even if the test does not get there. */
+static inline struct slab_sheaf *lend(struct kunit *test, struct slab_sheaf *sheaf)
+{
+	KUNIT_ASSERT_NOT_NULL(test, sheaf);
+	*lent_place(test, NULL) = sheaf;
+	return sheaf;
+}
+
+static inline void give_back(struct kunit *test, struct slab_sheaf *sheaf)
+{
+	struct slab_test *st = test->priv;
+
+	*lent_place(test, sheaf) = NULL;
+	kmem_cache_return_sheaf(st->cache, GFP_KERNEL, sheaf);
+}
+
+static inline int refill_lent(struct kunit *test, struct slab_sheaf **sheaf, unsigned int size)
+{
+	struct slab_sheaf **place = lent_place(test, *sheaf);
+	struct slab_test *st = test->priv;
+	int err = kmem_cache_refill_sheaf(st->cache, GFP_KERNEL, place, size);
+
+	*sheaf = *place;
+	return err;
+}
+
+static inline void give_all_back(struct kunit *test)
+{
+	struct slab_test *st = test->priv;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(st->lent); i++)
+		if (st->lent[i])
+			give_back(test, st->lent[i]);
+}
+
+/*
  * Caches
  */
 
-static inline void no_quarantine(struct kmem_cache *s)
+KUNIT_DEFINE_ACTION_WRAPPER(destroy_cache_action, kmem_cache_destroy, struct kmem_cache *);
+
+/* That the test has, which ends with it at the latest. */
+static inline void destroy_cache_of(struct kunit *test, struct kmem_cache *s)
 {
-#ifdef CONFIG_KASAN_GENERIC
-	/* KASAN_NO_FREE_META: there is no room to keep the object in a list */
-	s->kasan_info.free_meta_offset = INT_MAX;
-#endif
+	kunit_release_action(test, destroy_cache_action, s);
 }
 
 /*
@@ -478,6 +599,7 @@ static inline struct kmem_cache *new_plain_cache(struct kunit *test, const char 
 	s = kmem_cache_create(name, size, args ?: &none,
 			      flags | SLAB_NO_USER_FLAGS | SLAB_NO_MERGE);
 	KUNIT_ASSERT_NOT_NULL(test, s);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, destroy_cache_action, s), 0);
 	sheaves_set_feedback(s, 0);
 	return s;
 }
@@ -560,9 +682,10 @@ static inline void finish_cache(struct kunit *test)
 
 	if (!st || !st->cache)
 		return;
+	give_all_back(test);
 	free_objects(st, st->nr_held);
 	expect_balance(test);
-	kmem_cache_destroy(st->cache);
+	destroy_cache_of(test, st->cache);
 	st->cache = NULL;
 	KUNIT_EXPECT_EQ(test, st->slab_errors, 0);
 	KUNIT_EXPECT_EQ(test, st->nr_broken, 0);
@@ -632,6 +755,24 @@ static inline int find_cpu_to_remove(struct kunit *test)
 	if (last < 0)
 		kunit_skip(test, "no CPU can be removed");
 	return last;
+}
+
+static inline void add_cpu_action(void *cpu)
+{
+	add_cpu((long)cpu);
+}
+
+/* It comes back when the test ends, if not before. */
+static inline void take_offline(struct kunit *test, long cpu)
+{
+	KUNIT_ASSERT_EQ(test, kunit_add_action(test, add_cpu_action, (void *)cpu), 0);
+	KUNIT_ASSERT_EQ(test, remove_cpu(cpu), 0);
+}
+
+static inline void bring_online(struct kunit *test, long cpu)
+{
+	KUNIT_ASSERT_EQ(test, add_cpu(cpu), 0);
+	kunit_remove_action(test, add_cpu_action, (void *)cpu);
 }
 #endif
 
@@ -902,6 +1043,8 @@ static inline void crowd_run(struct kunit *test, struct crowd *c)
 	struct crowd_user *users;
 	unsigned int i;
 
+	if (with_faults())
+		c->nr_steps = CROWD_LEAST_STEPS;
 	c->cache = st->cache;
 	c->slots = kunit_kcalloc(test, CROWD_SLOTS, sizeof(*c->slots), GFP_KERNEL);
 	users = kunit_kcalloc(test, nr_cpu_ids + CROWD_UNBOUND, sizeof(*users), GFP_KERNEL);
@@ -941,6 +1084,7 @@ static inline int slab_test_setup(struct kunit *test, struct slab_test *st,
 
 	if (!st)
 		return -ENOMEM;
+	arm_fault();
 	test->priv = st;
 	st->counters = counters;
 	complaints();

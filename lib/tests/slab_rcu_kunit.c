@@ -192,18 +192,19 @@ static void headless(struct kunit *test)
 
 static void not_in_slabs(struct kunit *test)
 {
+	const gfp_t gfp = GFP_KERNEL | __GFP_NOWARN;
 	struct rcu_large {
 		struct rcu_head rcu;
 		char rest[2 * KMALLOC_MAX_CACHE_SIZE];
-	} *large = kmalloc(sizeof(*large), GFP_KERNEL);
-	struct rcu_large *area = vmalloc(sizeof(*area));
+	} *large = kmalloc(sizeof(*large), gfp);
+	struct rcu_large *area = __vmalloc(sizeof(*area), gfp);
 
-	KUNIT_ASSERT_NOT_NULL(test, large);
-	KUNIT_ASSERT_NOT_NULL(test, area);
+	KUNIT_EXPECT_NOT_NULL(test, large);
+	KUNIT_EXPECT_NOT_NULL(test, area);
 	kvfree_rcu(large, rcu);
 	kvfree_rcu(area, rcu);
-	kvfree_rcu_mightsleep(kmalloc(sizeof(*large), GFP_KERNEL));
-	kvfree_rcu_mightsleep(vmalloc(sizeof(*large)));
+	kvfree_rcu_mightsleep(kmalloc(sizeof(*large), gfp));
+	kvfree_rcu_mightsleep(__vmalloc(sizeof(*large), gfp));
 	kvfree_rcu_barrier();
 	KUNIT_EXPECT_FALSE(test, is_vmalloc_addr(area) && vmalloc_to_page(area));
 }
@@ -516,7 +517,7 @@ static void destroy_at_once(struct kunit *test)
 	grab(test, n);
 	free_some_everywhere(test);
 	release_rcu(st, n);
-	kmem_cache_destroy(st->cache);
+	destroy_cache_of(test, st->cache);
 	st->cache = NULL;
 	KUNIT_EXPECT_EQ(test, st->slab_errors, 0);
 }
@@ -726,11 +727,12 @@ static bool destroyed_while_reading(struct kunit *test)
 
 	d.cache = new_cache(test, "slab_kunit_other", OBJECT_SIZE, 0, NULL);
 	p = kmem_cache_alloc(d.cache, GFP_KERNEL);
-	KUNIT_EXPECT_NOT_NULL(test, p);
+	KUNIT_ASSERT_NOT_NULL(test, p);
 	kmem_cache_free(d.cache, p);
+	nr = free_while_reading(test, &r);
+	kunit_remove_action(test, destroy_cache_action, d.cache);
 	init_completion(&d.done);
 	INIT_WORK_ONSTACK(&d.work, destroy_cache);
-	nr = free_while_reading(test, &r);
 	queue_work(system_unbound_wq, &d.work);
 	in_time = wait_for_completion_timeout(&d.done, 2 * HZ) && !nr_freed(st);
 	stop_reading(test, &r);
@@ -876,6 +878,7 @@ static void all_go_in_time(struct kunit *test)
 	bool early;
 
 	skip_if_smaller(test, 2);
+	not_with_faults(test);
 	/* Once, that is: sheaves of others may have been there for some time. */
 	for (i = 0; i < 5; i++) {
 		take_moves(test);
@@ -955,6 +958,7 @@ static void flood_expedites(struct kunit *test)
 	struct slab_test *st = with_small_cache(test);
 	unsigned long many = RCU_MANY_OBJECTS + 2 * st->cap;
 
+	not_with_faults(test);
 	KUNIT_EXPECT_TRUE(test, is_never_expedited(test, RCU_MANY_OBJECTS / 2));
 	if (IS_ENABLED(CONFIG_PREEMPT_RT) || any_isolated() || rcu_gp_is_normal())
 		KUNIT_EXPECT_TRUE(test, is_never_expedited(test, many));
@@ -1006,13 +1010,13 @@ static void cpu_goes_offline(struct kunit *test)
 		KUNIT_ASSERT_GT(test, n, 0);
 		KUNIT_EXPECT_EQ(test, rcu_free_size(pcs), n);
 
-		KUNIT_ASSERT_EQ(test, remove_cpu(cpu), 0);
+		take_offline(test, cpu);
 		KUNIT_EXPECT_NULL(test, pcs->rcu_free);
 		/* Whether somebody waits for them, or not. */
 		if (i)
 			kvfree_rcu_barrier();
 		wait_until_freed(test, n, i ? 0 : 60);
-		KUNIT_ASSERT_EQ(test, add_cpu(cpu), 0);
+		bring_online(test, cpu);
 	}
 	/* What became of the work that was pending: it works as before. */
 	n = work_on_cpu(cpu, free_some, st);
@@ -1035,11 +1039,11 @@ static void cpu_goes_offline_with_full_sheaves(struct kunit *test)
 		KUNIT_ASSERT_GT(test, n, 0);
 		nr += n;
 	}
-	KUNIT_ASSERT_EQ(test, remove_cpu(cpu), 0);
+	take_offline(test, cpu);
 	kvfree_rcu_barrier();
 	expect_freed(test, nr);
 	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 0);
-	KUNIT_ASSERT_EQ(test, add_cpu(cpu), 0);
+	bring_online(test, cpu);
 }
 #endif
 
@@ -1178,6 +1182,7 @@ struct waiter {
 	int cpu;
 	unsigned long end;		/* jiffies */
 	atomic_t *nr_running;
+	unsigned long nr;
 	unsigned long nr_done;
 	unsigned long nr_early;
 };
@@ -1187,7 +1192,7 @@ static void wait_often(struct work_struct *work)
 	struct waiter *w = container_of(work, struct waiter, work);
 	struct object *obj;
 
-	while (w->nr_done < BARRIERS && time_before(jiffies, w->end)) {
+	while (w->nr_done < w->nr && time_before(jiffies, w->end)) {
 		obj = kmem_cache_alloc(w->cache, GFP_KERNEL);
 		if (!obj)
 			break;
@@ -1199,6 +1204,19 @@ static void wait_often(struct work_struct *work)
 			w->nr_early++;
 	}
 	atomic_dec(w->nr_running);
+}
+
+KUNIT_DEFINE_ACTION_WRAPPER(destroy_workqueue_action, destroy_workqueue,
+			    struct workqueue_struct *);
+
+static struct workqueue_struct *new_workqueue(struct kunit *test, const char *name,
+					      unsigned int flags)
+{
+	struct workqueue_struct *wq = alloc_workqueue("%s", flags, 0, name);
+
+	KUNIT_ASSERT_NOT_NULL(test, wq);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, destroy_workqueue_action, wq), 0);
+	return wq;
 }
 
 static void barriers_at_once(struct kunit *test)
@@ -1214,15 +1232,16 @@ static void barriers_at_once(struct kunit *test)
 
 	waiters = kunit_kcalloc(test, nr, sizeof(*waiters), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, waiters);
-	wq = alloc_workqueue("rcu_kunit", WQ_CPU_INTENSIVE, 0);
-	hog_wq = alloc_workqueue("rcu_kunit_hogs", 0, 0);
-	KUNIT_ASSERT_NOT_NULL(test, wq);
-	KUNIT_ASSERT_NOT_NULL(test, hog_wq);
+	for (i = 0; i < nr; i++) {
+		snprintf(name, sizeof(name), "slab_rcu_kunit_%u", i);
+		waiters[i].cache = new_cache(test, name, OBJECT_SIZE, 0, NULL);
+	}
+	wq = new_workqueue(test, "rcu_kunit", WQ_CPU_INTENSIVE);
+	hog_wq = new_workqueue(test, "rcu_kunit_hogs", 0);
 	atomic_set(&nr_running, nr);
 	for (i = 0; i < nr; i++) {
 		cpu = cpumask_next(cpu, cpu_online_mask);
-		snprintf(name, sizeof(name), "slab_rcu_kunit_%u", i);
-		waiters[i].cache = new_cache(test, name, OBJECT_SIZE, 0, NULL);
+		waiters[i].nr = with_faults() ? 1 : BARRIERS;
 		waiters[i].end = end;
 		waiters[i].nr_running = &nr_running;
 		waiters[i].cpu = cpu;
@@ -1238,12 +1257,12 @@ static void barriers_at_once(struct kunit *test)
 		kfree_rcu_sheaves_scan(ULONG_MAX);
 		usleep_range(500, 2000);
 	}
-	destroy_workqueue(hog_wq);
-	destroy_workqueue(wq);
+	drain_workqueue(hog_wq);
+	drain_workqueue(wq);
 	for (i = 0; i < nr; i++) {
 		KUNIT_EXPECT_GT(test, waiters[i].nr_done, 0);
 		KUNIT_EXPECT_EQ(test, waiters[i].nr_early, 0);
-		kmem_cache_destroy(waiters[i].cache);
+		destroy_cache_of(test, waiters[i].cache);
 	}
 }
 
@@ -1262,6 +1281,7 @@ static void barrier_leaves_none_behind(struct kunit *test)
 
 	if (num_online_cpus() < 2)
 		kunit_skip(test, "only one CPU");
+	not_with_faults(test);
 	first = vmalloc(sizeof(*first));
 	late = vmalloc(sizeof(*late));
 	KUNIT_ASSERT_NOT_NULL(test, first);

@@ -32,7 +32,7 @@ static unsigned int capacity_of(struct kunit *test, unsigned int size, unsigned 
 	struct kmem_cache *s = new_cache(test, "slab_kunit_probe", size, 0, &args);
 	unsigned int got = s->sheaf_capacity;
 
-	kmem_cache_destroy(s);
+	destroy_cache_of(test, s);
 	return got;
 }
 
@@ -64,7 +64,7 @@ static void default_capacity(struct kunit *test)
 		s = new_cache(test, "slab_sheaf_kunit", sizes[i], 0, &none);
 		KUNIT_EXPECT_EQ_MSG(test, s->sheaf_capacity, default_for(s),
 				    "size %u", sizes[i]);
-		kmem_cache_destroy(s);
+		destroy_cache_of(test, s);
 	}
 }
 
@@ -124,19 +124,17 @@ static void sheaf_alloc_does_not_recurse(struct kunit *test)
 
 		args.sheaf_capacity = size / sizeof(void *);
 		s = new_cache(test, "slab_kunit_probe", OBJECT_SIZE, 0, &args);
-		if (s->sheaf_capacity < 2) {
-			kmem_cache_destroy(s);
+		if (s->sheaf_capacity < 2)
 			kunit_skip(test, "there are no sheaves, or no room in them");
-		}
 		p = kmem_cache_alloc(s, GFP_KERNEL);
 		KUNIT_ASSERT_NOT_NULL(test, p);
-		KUNIT_ASSERT_NE(test, this_cpu_read(s->cpu_sheaves->main)->capacity, 0);
+		KUNIT_EXPECT_NE(test, this_cpu_read(s->cpu_sheaves->main)->capacity, 0);
 		expect_no_sheaves_for(test, this_cpu_read(s->cpu_sheaves->main));
 		expect_no_sheaves_for(test, s->barns);
 		for_each_online_node(node)
 			expect_no_sheaves_for(test, s->barns[node]);
 		kmem_cache_free(s, p);
-		kmem_cache_destroy(s);
+		destroy_cache_of(test, s);
 	}
 }
 #endif

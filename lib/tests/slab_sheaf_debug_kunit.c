@@ -102,14 +102,14 @@ static void object_of_another_cache(struct kunit *test)
 	struct kmem_cache *s = new_cache(test, "slab_kunit_other", 512, 0, NULL);
 	void *object = kmem_cache_alloc(s, GFP_KERNEL);
 
-	KUNIT_EXPECT_NOT_NULL(test, object);
+	KUNIT_ASSERT_NOT_NULL(test, object);
 	complaints();
 	sheaf_check_in(st->cache, &object, 1);
 	KUNIT_EXPECT_EQ(test, complaints(), 1);
 	sheaf_check_out(st->cache, &object, 1);
 	KUNIT_EXPECT_EQ(test, complaints(), 1);
 	kmem_cache_free(s, object);
-	kmem_cache_destroy(s);
+	destroy_cache_of(test, s);
 	KUNIT_EXPECT_EQ(test, complaints(), 0);
 }
 
@@ -170,6 +170,7 @@ static void object_in_sheaf_and_slab(struct kunit *test)
 	grab(test, 1);
 	object = kmem_cache_alloc(st->cache, GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, object);
+	disarm_fault();
 	KUNIT_EXPECT_EQ(test, sheaves_resize(st->cache, 0), 0);
 	KUNIT_EXPECT_EQ(test, complaints(), 0);
 	sheaf_check_in(st->cache, &object, 1);

@@ -21,6 +21,7 @@ static struct slab_test *with_hardened_cache(struct kunit *test)
 	skip_if_not_hardened(test);
 	st = with_cache(test, OBJECT_SIZE, 0, &args);
 	st->broken_on_purpose = true;
+	disarm_fault();
 	skip_without_sheaves(test);
 	return st;
 }

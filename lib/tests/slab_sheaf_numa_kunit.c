@@ -317,7 +317,10 @@ static void bulk_free_of_mixed_nodes(struct kunit *test)
 			else
 				p[n] = kmem_cache_alloc_node(st->cache,
 							     GFP_KERNEL | __GFP_THISNODE, node);
-			KUNIT_ASSERT_NOT_NULL(test, p[n]);
+			if (!p[n]) {
+				kmem_cache_free_bulk(st->cache, n, p);
+				KUNIT_FAIL_AND_ABORT(test, "no object on node %d", node);
+			}
 			nr_accepted += node == here || !has_memory(here);
 			n++;
 		}
@@ -594,16 +597,12 @@ static void remote_bulk_fills_its_batch(struct kunit *test)
 	struct slab_test *st = with_remote_node(test, &node);
 	unsigned int sizes[] = { st->cap - 1, st->cap, st->cap + 1, 2 * st->cap, 3 * st->cap + 1 };
 	void **p = new_array(test, 3 * st->cap + 1);
-	unsigned int i, j;
+	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
-		for (j = 0; j < sizes[i]; j++) {
-			p[j] = kmem_cache_alloc_node(st->cache, GFP_KERNEL | __GFP_THISNODE,
-						     node);
-			KUNIT_ASSERT_NOT_NULL(test, p[j]);
-		}
+		grab_on(test, node, sizes[i]);
 		take_moves(test);
-		kmem_cache_free_bulk(st->cache, sizes[i], p);
+		release_bulk(test, p, sizes[i]);
 		expect_freed_somewhere(test, sizes[i]);
 		/* No slab is in use: nor is any object. */
 		KUNIT_ASSERT_EQ(test, kmem_cache_shrink(st->cache), 0);

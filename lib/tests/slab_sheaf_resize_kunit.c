@@ -102,8 +102,7 @@ static void resize_in_each_state(struct kunit *test)
 		grab(test, 900);
 		release(test, 800);
 		/* Lent. */
-		lent[i] = kmem_cache_prefill_sheaf(st->cache, GFP_KERNEL, 10);
-		KUNIT_ASSERT_NOT_NULL(test, lent[i]);
+		lent[i] = lend(test, kmem_cache_prefill_sheaf(st->cache, GFP_KERNEL, 10));
 		/* With RCU, and about to be. */
 		grab(test, 150);
 		for (j = 0; j < 150; j++)
@@ -113,16 +112,14 @@ static void resize_in_each_state(struct kunit *test)
 			kfree_rcu(let_go(st), rcu);
 		/* Of sheaves lent before, one needs more, and one goes back. */
 		if (i >= 1) {
-			KUNIT_ASSERT_EQ(test, kmem_cache_refill_sheaf(st->cache, GFP_KERNEL,
-								      &lent[i - 1], 50), 0);
+			KUNIT_ASSERT_EQ(test, refill_lent(test, &lent[i - 1], 50), 0);
 			KUNIT_ASSERT_GE(test, lent[i - 1]->capacity, lent[i - 1]->size);
 			KUNIT_ASSERT_GE(test, lent[i - 1]->size, 50);
 		}
 		if (i >= 2)
-			kmem_cache_return_sheaf(st->cache, GFP_KERNEL, lent[i - 2]);
+			give_back(test, lent[i - 2]);
 	}
-	kmem_cache_return_sheaf(st->cache, GFP_KERNEL, lent[ARRAY_SIZE(capacities) - 2]);
-	kmem_cache_return_sheaf(st->cache, GFP_KERNEL, lent[ARRAY_SIZE(capacities) - 1]);
+	give_all_back(test);
 	kvfree_rcu_barrier();
 	expect_nothing_left(test);
 }
@@ -207,7 +204,7 @@ static void resize_is_refused(struct kunit *test)
 	s = new_cache(test, "slab_kunit_debug", OBJECT_SIZE, SLAB_RED_ZONE, NULL);
 	KUNIT_EXPECT_EQ(test, sheaves_resize(s, 60), -EOPNOTSUPP);
 	KUNIT_EXPECT_EQ(test, sheaf_capacity(s), 0);
-	kmem_cache_destroy(s);
+	destroy_cache_of(test, s);
 #endif
 }
 
@@ -532,7 +529,7 @@ static void grow_all(struct kunit *test)
 	KUNIT_EXPECT_LE(test, all, node_bytes >> 5);
 	KUNIT_EXPECT_GT(test, all, node_bytes >> 7);
 	for (i = 0; i < ARRAY_SIZE(s); i++)
-		kmem_cache_destroy(s[i]);
+		destroy_cache_of(test, s[i]);
 }
 
 /* All barns of a node together, and each of them; and what is destroyed counts no more. */
@@ -543,6 +540,13 @@ static void caps_hold(struct kunit *test)
 	with_feedback(test, BALANCE_GROWTH);
 	for (i = 0; i < 2; i++)
 		grow_all(test);
+}
+
+/* A test that was given up may have left objects with RCU, in sheaves. */
+static void resize_test_exit(struct kunit *test)
+{
+	kvfree_rcu_barrier();
+	finish_cache(test);
 }
 
 static struct kunit_case resize_cases[] = {
@@ -571,7 +575,7 @@ static struct kunit_case resize_cases[] = {
 static struct kunit_suite resize_suite = {
 	.name = "slab_sheaf_resize",
 	.init = slab_test_init,
-	.exit = finish_cache,
+	.exit = resize_test_exit,
 	.test_cases = resize_cases,
 };
 

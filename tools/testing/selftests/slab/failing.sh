@@ -5,6 +5,7 @@
 # functions.sh, by bash.
 
 DEBUGFS=/sys/kernel/debug
+KMEMLEAK=$DEBUGFS/kmemleak
 # All that can fail, but for what user space has, and without a word from the injection. Of a
 # task that may fail, pages do: as many as `times' says, once it has had as many as `space'.
 FAULT_SETTINGS="failslab/ignore-gfp-wait=N failslab/verbose=0 failslab/probability=0
@@ -70,3 +71,67 @@ disarm() {
 # To and from what is open as 7.
 put() { echo "$1" >&7; }
 get() { read -r -u 7 _; }
+
+# may_name_caches REGEX: those that the test makes, or may not be able to.
+may_name_caches() {
+	export ASKED_FOR="cache_create_args\\(($1)[a-z0-9_]*\\) failed with error -(12|22)"
+}
+
+# That no cache could be made is said with a stack, as it was asked for. Of each such report,
+# two lines are dropped that would be complaints: the error, and where its stack begins, which
+# must be soon after it. Lines of other CPUs may be in between, and stay.
+without_asked_for() {
+	awk '
+	function missing() { print "FAILED: there is no stack to what was asked for" }
+	$0 ~ ENVIRON["ASKED_FOR"] {
+		if (left)
+			missing()
+		left = 40
+		next
+	}
+	left && /Call [Tt]race:/ { left = 0; next }
+	left && !--left { missing() }
+	{ print }
+	END { if (left) missing() }'
+}
+
+# Nobody else creates caches now: as many as before. In BARNS; they can be counted.
+count_barns() {
+	total sheaf-barns objects
+	BARNS=$VALUE
+	total sheaf-barn objects
+	BARNS+=" and $VALUE"
+	[[ $BARNS =~ ^[0-9]+' and '[0-9]+$ ]]
+}
+
+# If it is off, that it is to scan stacks, as it does, is an error, and `clear' is none.
+begin_leaks() {
+	LEAKS=
+	if [ -e "$KMEMLEAK" ] && { echo stack=on && echo clear; } 2>/dev/null >"$KMEMLEAK"; then
+		LEAKS=1
+	fi
+}
+
+# What is not freed for a while may still be. Only what the allocator, or who uses it here,
+# has allocated is looked at.
+none_leaked() {
+	local leaks i
+
+	for ((i = 0; i < 3; i++)); do
+		sleep 6
+		echo scan >"$KMEMLEAK" || return
+		leaks=$(awk 'BEGIN { RS = "unreferenced object" }
+			/sheaf|sheaves|barn|slab|kmem_cache_create/ { print RS $0 }' "$KMEMLEAK")
+		[ -n "$leaks" ] || return 0
+	done
+	msg "${leaks//$'\n'/$'\n# '}"
+	return 1
+}
+
+verdict_on_leaks() {
+	if [ -n "$LEAKS" ]; then
+		verdict "nothing is leaked" none_leaked
+	else
+		skip "nothing is leaked" "no kmemleak, needs CONFIG_DEBUG_KMEMLEAK and kmemleak=on"
+	fi
+}

@@ -20,7 +20,6 @@ MODULE=test_slab_faults
 PARAMS=/sys/module/$MODULE/parameters
 CACHE=test_slab_faults
 LATE=test_slab_late
-KMEMLEAK=$DEBUGFS/kmemleak
 PAGES=$DEBUGFS/fail_page_alloc
 MANY=10000
 OPERATIONS=()
@@ -35,24 +34,6 @@ cleanup() {
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
-
-# That no cache could be made is said with a stack, as it was asked for. Of each such report,
-# two lines are dropped that would be complaints: the error, and where its stack begins, which
-# must be soon after it. Lines of other CPUs may be in between, and stay.
-without_asked_for() {
-	awk '
-	function missing() { print "FAILED: there is no stack to what was asked for" }
-	/cache_create_args\(test_slab_(faulty|late)\) failed with error -(12|22)/ {
-		if (left)
-			missing()
-		left = 40
-		next
-	}
-	left && /Call [Tt]race:/ { left = 0; next }
-	left && !--left { missing() }
-	{ print }
-	END { if (left) missing() }'
-}
 
 # --- calls ---------------------------------------------------------------
 
@@ -181,31 +162,6 @@ all_kinds_failed() {
 
 # --- leaks ---------------------------------------------------------------
 
-# What is not freed for a while may still be. Only what the allocator, or who uses it here,
-# has allocated is looked at.
-none_leaked() {
-	local leaks i
-
-	for ((i = 0; i < 3; i++)); do
-		sleep 6
-		echo scan >"$KMEMLEAK" || return
-		leaks=$(awk 'BEGIN { RS = "unreferenced object" }
-			/sheaf|sheaves|barn|slab|kmem_cache_create/ { print RS $0 }' "$KMEMLEAK")
-		[ -n "$leaks" ] || return 0
-	done
-	msg "${leaks//$'\n'/$'\n# '}"
-	return 1
-}
-
-# Nobody else creates caches now: as many as before. In BARNS; they can be counted.
-count_barns() {
-	total sheaf-barns objects
-	BARNS=$VALUE
-	total sheaf-barn objects
-	BARNS+=" and $VALUE"
-	[[ $BARNS =~ ^[0-9]+' and '[0-9]+$ ]]
-}
-
 no_barns_left() {
 	local before=$BARNS
 
@@ -222,12 +178,9 @@ need_stats
 need_module
 faults_begin || skip_all "$WHY"
 make_cgroup slab_faults memory.current || msg "$WHY"
-LEAKS=
-# If it is off, that it is to scan stacks, as it does, is an error, and `clear' is none.
-if [ -e "$KMEMLEAK" ] && { echo stack=on && echo clear; } 2>/dev/null >"$KMEMLEAK"; then
-	LEAKS=1
-fi
+begin_leaks
 count_barns
+may_name_caches "test_slab_(faulty|late)"
 insmod "$KO" || ktap_exit_fail_msg "cannot load $KO"
 OPERATIONS=("$@")
 [ $# -gt 0 ] || mapfile -t OPERATIONS <"$PARAMS/operations"
@@ -258,9 +211,5 @@ else
 	skip "allocations have failed, and pages" "not all operations"
 fi
 verdict "no barn is left of caches that are gone, or could not be made" no_barns_left
-if [ -n "$LEAKS" ]; then
-	verdict "nothing is leaked" none_leaked
-else
-	skip "nothing is leaked" "no kmemleak, needs CONFIG_DEBUG_KMEMLEAK and kmemleak=on"
-fi
+verdict_on_leaks
 ktap_finished
