@@ -341,7 +341,8 @@ did_more() {
 	for name in stress-ng hackbench; do
 		! command -v $name >/dev/null || did $name || return
 	done
-	did resized && did killed && asked_memory && { [ -z "$DEADLY" ] || did killed_in_cgroup; } || return
+	did resized && did killed && asked_memory || return
+	[ -z "$DEADLY" ] || did killed_in_cgroup || return
 	[ ! -e "$TMP/failed" ] || msg "$(sort "$TMP/failed" | uniq -c)"
 }
 
@@ -420,7 +421,9 @@ tasks() {
 }
 
 # Threads included, by the beginning of their names.
-names_of_tasks() { cat /proc/[0-9]*/task/*/comm 2>/dev/null | sed 's/[^a-z_].*//' | sort | uniq -c; }
+names_of_tasks() {
+	cat /proc/[0-9]*/task/*/comm 2>/dev/null | sed 's/[^a-z_].*//' | sort | uniq -c
+}
 
 # The kernel's threads that have worked for programs end when they had nothing to do for five
 # minutes, or a bit later; each has more than ten kB.
