@@ -5,7 +5,8 @@
 # of scripts/check-all.cases, one after the other. What has passed with the same tree, command
 # and configurations is not run again; what has failed is. So an interrupted run goes on where it
 # was, and after a change to some kernel's configuration the others are left alone. Documents,
-# and the scripts here, count in the group `tools' only.
+# and the scripts here, count in the group `tools' only; what the tree has in tools/, not where
+# nothing but a kernel is built and its KUnit suites run.
 #
 #   CASES="stress m-none"   those of these groups, or of these names
 #
@@ -68,8 +69,8 @@ check_chosen() {
 
 # --- what a result is of --------------------------------------------------
 
-# The tree as it is, edits included, whoever has committed what; without its documents, where
-# what is found here ends up, and with them.
+# The tree as it is, edits included, whoever has committed what: with all; without its documents,
+# where what is found here ends up; and without its programs, too.
 tree_keys() {
 	local -x GIT_INDEX_FILE=$DIR/index
 
@@ -79,6 +80,8 @@ tree_keys() {
 	TOOLS_KEY=$(git -C "$TREE" write-tree)
 	git -C "$TREE" rm -rq --cached --ignore-unmatch Documentation
 	TREE_KEY=$(git -C "$TREE" write-tree)
+	git -C "$TREE" rm -rq --cached --ignore-unmatch tools/mm tools/testing
+	KERNEL_KEY=$(git -C "$TREE" write-tree)
 	rm -f "$GIT_INDEX_FILE"
 }
 
@@ -88,7 +91,11 @@ key() {
 	local kernel
 
 	{
-		echo "$TREE_KEY" "$3"
+		case $3 in
+		kernel.sh | *scripts/boot.sh* | *scripts/cross.sh\ [!-]* | *mutants.sh | *mutants.sh\ checker)
+			echo "$KERNEL_KEY" "$3" ;;
+		*) echo "$TREE_KEY" "$3" ;;
+		esac
 		[ "$1" != tools ] || echo "$TOOLS_KEY"
 		for kernel in ${2//,/ }; do
 			[ "$kernel" = - ] || "$SCRIPTS/kernel.sh" --fragments | awk -v k="$kernel" '

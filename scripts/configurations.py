@@ -39,6 +39,9 @@ class Rule:
         self.value = not words[2].startswith("!")
         self.where = where
 
+    def __str__(self):
+        return f"{self.has} {'without' if self.value else 'with'} {self.other}"
+
     def propagate(self, known):
         """Add to KNOWN what follows. Return whether something did, or None if it cannot be."""
         more = {}
@@ -59,6 +62,7 @@ class Pairs:
 
     def __init__(self, path):
         self.kernels, self.options, self.rules, self.has = [], [], [], []
+        self.broken = []
         for n, line in enumerate(read(path).splitlines(), 1):
             words = line.split("#")[0].split()
             if not words:
@@ -72,9 +76,11 @@ class Pairs:
                 self.has.append(words[1:])
             elif words[0] == "rule" and len(parts) == 4 and len(words) > 3 and words[2] == "->":
                 self.rules.append(Rule(words[1:4], parts[1:]))
+            elif words[0] == "broken" and len(parts) == 2 and len(words) > 3 and words[2] == "->":
+                self.broken.append(Rule(words[1:4], parts[1:]))
             else:
                 wrong(f"{path}:{n}: what is `{line}'?")
-        for rule in self.rules:
+        for rule in self.rules + self.broken:
             for name in (rule.has, rule.other):
                 if name not in self.options:
                     wrong(f"{path}: a rule about {name}, which is no option")
@@ -83,7 +89,7 @@ class Pairs:
         """By the rules; all that follows from KNOWN is found, as each rule is of two options."""
         known = dict(known)
         while True:
-            results = [rule.propagate(known) for rule in self.rules]
+            results = [rule.propagate(known) for rule in self.rules + self.broken]
             if None in results:
                 return False
             if not any(results):
@@ -251,7 +257,9 @@ def from_results(pairs, found, covered_ways, ways, cases_file, results, version)
         "each pair of which is on and off in all ways that Kconfig allows: "
         f"{covered_ways} of {ways}. That is calculated from their fragments, "
         "``scripts/configs`` of the series, as all on this page is made by its "
-        "``make check-all``.", 80))
+        "``make check-all``." + "".join(
+            f" What Kconfig allows but the kernel without the series cannot, is left out: {rule}, "
+            f"where {rule.where[0]}." for rule in pairs.broken), 80))
     print()
     rst_list(("Kernel", "What it has"), (15, 85), rows)
     run = sum(c.result != "not run" for c in cases)

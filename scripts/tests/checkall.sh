@@ -130,6 +130,21 @@ lgit commit -qm 'a document'
 ok "the same, committed" check_all
 ok "nothing is run" ran
 # shellcheck disable=SC2016 # for the cases
+cases 'first a one echo a >>"$CALLS"; : TOPOLOGY=4cpu scripts/boot.sh one' \
+	'cross b - echo b >>"$CALLS"; : scripts/cross.sh one' \
+	'cross c - echo c >>"$CALLS"; : scripts/cross.sh -s one' \
+	'first d - echo d >>"$CALLS"; : scripts/selftest.sh'
+ok "KUnit and kselftests" check_all
+mkdir -p "$LINUX/tools/testing/selftests/slab" "$LINUX/tools/include"
+echo 'an edit' >>"$LINUX/tools/testing/selftests/slab/sysfs.sh"
+ok "with other kselftests" check_all
+ok "these are run again, and nothing else" ran c d
+echo 'an edit' >>"$LINUX/tools/include/atomic.h"
+ok "with what kernels are built of in tools" check_all
+ok "all is run again" ran kernel one a b c d
+lgit add -A
+lgit commit -qm 'tools'
+# shellcheck disable=SC2016 # for the cases
 cases 'first a one echo a >>"$CALLS"'
 
 # --- kernels ---------------------------------------------------------------
@@ -203,6 +218,10 @@ pairs 'kernels one two' 'option B' 'rule B -> !X | mm/Kconfig | SLUB | depends o
 refused "pairs: a rule of what is no option" 'a rule about X, which is no option' covers
 pairs 'kernels one two' 'option B' 'option C' 'rule B -> C | mm/Kconfig | SLUB | depends on !B'
 refused "pairs: a kernel that cannot be" 'one is what the rules say cannot be' covers
+pairs 'kernels one two' 'option B' 'option C' 'broken C -> !B | it hangs'
+not_covered "what is broken is not wanted" '2 options: 2 of 3 pairs' "$LINUX"
+pairs 'kernels one two' 'option B' 'broken B -> !X | it hangs'
+refused "pairs: what is broken is no option" 'a rule about X, which is no option' covers
 pairs 'kernels one three' 'option B'
 refused "pairs: a kernel that is not there" 'there is no kernel three' covers
 pairs 'kernels one two' 'optoin B'
@@ -217,6 +236,7 @@ not_covered "a kernel that is built otherwise" '^error: two is built with B or D
 
 # --- the document --------------------------------------------------------------
 
+pairs 'kernels one two' 'option B' 'option C' 'has A' 'broken B -> !C | it hangs'
 # shellcheck disable=SC2016 # for the cases
 cases 'configs b-4cpu one TOPOLOGY=4cpu APPEND="x=1 y" scripts/boot.sh -n "$LOG_NAME" one' \
 	'configs b-tests two scripts/selftest.sh -k two' 'configs b-none two scripts/boot.sh two' 'other d - true' \
@@ -238,4 +258,5 @@ ok "document: kselftests" row '|two|4cpu||kselftests|13|2|3|ok, 2026-11-24|'
 ok "document: what was not run" row '|two|4cpu||KUnit||||not run'
 ok "document: other architectures" row '|arm64|KUnit, kselftests|42|0|3|ok, 2026-11-24|arm|KUnit||||not run'
 ok "document: how many" shown '6.12.1, 2 of 3'
+ok "document: what was left out" shown 'is left out: B with C, where it hangs\.'
 ok "document: what kernels have" row '|one|B, A|'
