@@ -198,7 +198,6 @@ boots_guest() {
 	selftest 4cpu
 	selftest 2node
 	selftest memoryless
-	[ -z "$HARDENED" ] || boots_hardened
 }
 boots_hardened() {
 	boot hardened 4cpu TOPOLOGY=4cpu
@@ -256,6 +255,7 @@ kernel debug boots_debug
 kernel isolated boots_isolated
 kernel rt boots_rt
 kernel tiny boots_tiny
+[ -z "$HARDENED" ] || in_background boots_hardened
 check "lint checkpatch" "$SCRIPTS/lint.sh" checkpatch || :
 tap native native.sh
 tap user-space-tests user.sh
