@@ -48,7 +48,7 @@ boot: kernel ## boot a kernel (CONFIG=guest) and judge its KUnit suites
 check: checkdeps tree ## all tests, as CI runs them
 	@$(S)/check.sh
 
-check-all: alldeps tree ## all there is to check, in a day or more; goes on where it was interrupted (CASES=groups or names)
+check-all: alldeps tree ## all there is to check, in a day or more; goes on where it was interrupted (CASES=groups or names, RESUME=1 from what is recorded)
 	@$(S)/check-all.sh
 
 selftest: checkdeps kernel ## run the kselftests (ublk null target, sysfs, hotplug, isolated CPUs, stress) in the guest, on each topology

@@ -9,13 +9,17 @@
 # nothing but a kernel is built and its KUnit suites run.
 #
 #   CASES="stress m-none"   those of these groups, or of these names
+#   RESUME=1                go on from scripts/check-all.record, too: what others have run, on
+#                           other machines, with the same tree, command and configurations
 #
 # Needs the laid tree (make tree), what `make check' needs, and what scripts/deps.sh all
 # installs. Prints a line a case, with what it took. The logs and the results are in
 # build/check-all/. build/check-all.md has the table of all cases, those that were not run
-# included; build/configurations.rst that of the kernels, for the document. Ends with
+# included; build/slab-sheaves-tested.rst is the document that is made of it. Ends with
 # `N passed, N failed'.
 #
+#   check-all.sh --record   runs nothing: puts what has passed here into scripts/check-all.record,
+#                           beside what there is that still holds, and all into the document
 #   check-all.sh --tap      copies TAP, fails when a test did, or when there is none
 
 . "$(dirname "$0")/lib.sh"
@@ -23,7 +27,8 @@
 LIST=${CASES_FILE:-$SCRIPTS/check-all.cases}
 DIR=$OUT/check-all
 TABLE=$OUT/check-all.md
-RST=$OUT/configurations.rst
+RST=$OUT/slab-sheaves-tested.rst
+RECORD=${RECORD_FILE:-$SCRIPTS/check-all.record}
 # What hangs has an end, too: that of the longest case, twice.
 LIMIT=${CASE_LIMIT:-43200}
 CHOSEN=()
@@ -72,17 +77,23 @@ check_chosen() {
 # The tree as it is, edits included, whoever has committed what: with all; without its documents,
 # where what is found here ends up; and without its programs, too.
 tree_keys() {
-	local -x GIT_INDEX_FILE=$DIR/index
+	local -x GIT_INDEX_FILE=$DIR/index.$$
 
 	rm -f "$GIT_INDEX_FILE"
 	git -C "$TREE" read-tree HEAD
 	git -C "$TREE" add -A
 	TOOLS_KEY=$(git -C "$TREE" write-tree)
-	git -C "$TREE" rm -rq --cached --ignore-unmatch Documentation
+	git -C "$TREE" rm -rq --cached --ignore-unmatch Documentation MAINTAINERS
 	TREE_KEY=$(git -C "$TREE" write-tree)
 	git -C "$TREE" rm -rq --cached --ignore-unmatch tools/mm tools/testing
 	KERNEL_KEY=$(git -C "$TREE" write-tree)
 	rm -f "$GIT_INDEX_FILE"
+}
+
+# fragments REGEXP: what these kernels are configured with.
+fragments() {
+	"$SCRIPTS/kernel.sh" --fragments | awk -v k="$1" '$1 ~ k { for (i = 2; i <= NF; i++) print $i }' |
+		(cd "$SCRIPTS/configs" && sed 's/$/.config/' | xargs -r cat)
 }
 
 # key GROUP KERNELS COMMAND: changes with all that decides on the outcome; with scripts, patches
@@ -97,10 +108,9 @@ key() {
 		*) echo "$TREE_KEY" "$3" ;;
 		esac
 		[ "$1" != tools ] || echo "$TOOLS_KEY"
+		[ "$1" != cross ] || fragments '^cross-'
 		for kernel in ${2//,/ }; do
-			[ "$kernel" = - ] || "$SCRIPTS/kernel.sh" --fragments | awk -v k="$kernel" '
-				$1 == k { for (i = 2; i <= NF; i++) print $i }' |
-				(cd "$SCRIPTS/configs" && sed 's/$/.config/' | xargs cat)
+			[ "$kernel" = - ] || fragments "^$kernel\$"
 		done
 	} | sha256sum | cut -c1-16
 }
@@ -108,10 +118,42 @@ key() {
 # result CASE WORD: what is known of it.
 result() { sed -n "s/^$2 //p" "$DIR/$1.result" 2>/dev/null || :; }
 
+# counts LOG: how many tests have passed, failed, and were skipped, where boot.sh and cross.sh
+# say so of a suite, or selftest.sh of a test; where TAP does, how many were ok.
+counts() {
+	awk '/^ *KUnit  / || /^\[ *[0-9:]+\] (ok|FAILED) / {
+			for (i = 2; i <= NF; i++) {
+				sub(/,$/, "", $i)
+				if ($i ~ /^(passed|failed|skipped)$/) n[$i] += $(i - 1)
+			}
+		}
+		/^ok .*# SKIP/ { n["skipped"]++; next }
+		/^ok / { n["passed"]++ }
+		/^not ok / { n["failed"]++ }
+		END { print n["passed"] + 0, n["failed"] + 0, n["skipped"] + 0 }' "$1"
+}
+
+# put CASE KEY ok|failed SECONDS WHEN PASSED FAILED SKIPPED: all or nothing.
+put() {
+	printf '%s\n' "key $2" "result $3" "seconds $4" "when $5" "counts $6 $7 $8" >"$DIR/$1.new"
+	mv "$DIR/$1.new" "$DIR/$1.result"
+}
+
 # record CASE KEY ok|failed SECONDS
 record() {
-	printf 'key %s\nresult %s\nseconds %s\nwhen %s\n' "$2" "$3" "$4" "$(date -u '+%F %H:%M')" >"$DIR/$1.new"
-	mv "$DIR/$1.new" "$DIR/$1.result"
+	local n
+
+	read -r -a n < <(counts "$DIR/$1.log")
+	put "$@" "$(date -u '+%F %H:%M')" "${n[@]}"
+}
+
+# recall CASE KEY: others have run it, unless it was run here.
+recall() {
+	local old
+
+	[ -n "$RESUME" ] && [ "$(result "$1" key)" != "$2" ] && [ -e "$RECORD" ] || return 0
+	IFS=$'\t' read -r -a old < <(awk -F'\t' -v name="$1" -v key="$2" '$1 == name && $2 == key' "$RECORD") || return 0
+	put "${old[@]}"
 }
 
 took() {
@@ -192,6 +234,7 @@ run() {
 	local group=$1 name=$2 kernels=$3 command=$4 key kernel t0 how=failed
 
 	key=$(key "$group" "$kernels" "$command")
+	recall "$name" "$key"
 	if [ "$(result "$name" key)" = "$key" ] && [ "$(result "$name" result)" = ok ]; then
 		told "$name" "$group $name (as before, $(took "$(result "$name" seconds)"))"
 		return
@@ -210,17 +253,36 @@ run() {
 	told "$name" "$group $name ($(took $((SECONDS - t0))))"
 }
 
-# What each case came to; `before' is another tree, command or configuration.
+# What each case came to, a line each with tabs: group, name, key, result (`before' is another
+# tree, command or configuration), seconds, when, passed, failed, skipped.
+outcomes() {
+	local group name kernels command key how n
+
+	while IFS=$'\t' read -r group name kernels command; do
+		key=$(key "$group" "$kernels" "$command")
+		recall "$name" "$key"
+		how=$(result "$name" result)
+		[ -z "$how" ] || [ "$(result "$name" key)" = "$key" ] || how="$how before"
+		read -r -a n < <(result "$name" counts) || n=(0 0 0)
+		printf '%s\t' "$group" "$name" "$key" "${how:-not run}" "$(result "$name" seconds)" "$(result "$name" when)" "${n[0]}" "${n[1]}"
+		echo "${n[2]}"
+	done < <(cases)
+}
+
 table() {
-	local group name kernels command how
+	local group name key how secs when
 
 	echo "| group | case | result | took | when |"
 	echo "|-------|------|--------|-----:|------|"
-	while IFS=$'\t' read -r group name kernels command; do
-		how=$(result "$name" result)
-		[ -z "$how" ] || [ "$(result "$name" key)" = "$(key "$group" "$kernels" "$command")" ] || how="$how before"
-		echo "| $group | $name | ${how:-not run} | ${how:+$(took "$(result "$name" seconds)")} | $(result "$name" when) |"
-	done < <(cases)
+	while IFS='|' read -r group name key how secs when _; do
+		echo "| $group | $name | $how | ${secs:+$(took "$secs")} | $when |"
+	done < <(tr '\t' '|' <"$DIR/outcomes")
+}
+
+document() {
+	"$SCRIPTS/kernel.sh" --fragments | python3 -B "$SCRIPTS/configurations.py" table "$SCRIPTS/configs" \
+		"$SCRIPTS/configs/pairs" "$LIST" "$DIR/outcomes" "$(make -s -C "$TREE" kernelversion)" >"$RST.new"
+	mv "$RST.new" "$RST"
 }
 
 case ${1:-} in
@@ -228,29 +290,41 @@ case ${1:-} in
 	tap
 	exit
 	;;
+--record) RESUME=1 ;;
 --list)
 	cases | cut -f1-3 | expand -t 12,44
 	exit
 	;;
 esac
 read -r -a CHOSEN <<<"${CASES:-}" || :
+RESUME=${RESUME:-}
+[[ "$RESUME" =~ ^1?$ ]] || die "RESUME=$RESUME is not 1"
 check_list
 check_chosen
 args_end_here
+export -n RESUME
 unset CASES TOPOLOGY CPUS APPEND STRESS_SECS FAULTS_SECS MAKEFLAGS MAKELEVEL
 [ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
 mkdir -p "$DIR"
 tree_keys
-TOOLS_KEY+=$(cd "$ROOT" && find scripts patches -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum | sha256sum)
+TOOLS_KEY+=$(cd "$ROOT" && find scripts patches -type f ! -name '*.pyc' ! -name check-all.record -print0 | sort -z | xargs -0 sha256sum | sha256sum)
+if [ "${1:-}" = --record ]; then
+	outcomes >"$DIR/outcomes"
+	awk -F'\t' -v OFS='\t' '$4 == "ok" { print $2, $3, $4, $5, $6, $7, $8, $9 }' "$DIR/outcomes" >"$RECORD.new"
+	mv "$RECORD.new" "$RECORD"
+	document
+	say "$(wc -l <"$RECORD") of $(cases | wc -l) cases have passed: $(rel "$RECORD"), $(rel "$RST")"
+	exit
+fi
 while IFS=$'\t' read -r group name kernels command; do
 	! chosen "$group" "$name" || run "$group" "$name" "$kernels" "$command"
 done < <(cases)
 
+outcomes >"$DIR/outcomes"
 table >"$TABLE"
 echo
 cat "$TABLE"
-"$SCRIPTS/kernel.sh" --fragments | python3 -B "$SCRIPTS/configurations.py" table "$SCRIPTS/configs" \
-	"$SCRIPTS/configs/pairs" "$LIST" "$DIR" "$(make -s -C "$TREE" kernelversion)" >"$RST"
-say "        the table is $(rel "$TABLE"), that of the configurations $(rel "$RST")"
+document
+say "        the table is $(rel "$TABLE"), the document $(rel "$RST")"
 echo "$PASSED passed, $FAILED failed"
 [ $FAILED -eq 0 ]

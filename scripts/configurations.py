@@ -6,10 +6,10 @@ configurations.py pairs CONFIGS PAIRS [TREE [OBJ]]
     that each two options are seen in all ways, calculated from the fragments in CONFIGS; with
     TREE, also that its Kconfig has the rules; with OBJ, also that the kernels built there
     are what their fragments say. Fails when not.
-configurations.py table CONFIGS PAIRS CASES RESULTS VERSION
-    the document of what was tested: what there is of each kernel, and of each machine of another
-    architecture, in RESULTS, by the cases that boot it, as check-all.sh keeps it. VERSION is that
-    of the kernel.
+configurations.py table CONFIGS PAIRS CASES OUTCOMES VERSION
+    the document of what was tested: what there is of each kernel, of each machine of another
+    architecture, and of all else, in OUTCOMES, which check-all.sh makes of the CASES. VERSION is
+    that of the kernel.
 
 What kernel.sh --fragments says, on standard input.
 """
@@ -184,11 +184,17 @@ def check_pairs(pairs, found):
 
 
 class Case:
-    """One that boots a kernel, and what it came to."""
+    """One, and what it came to. What is known of another tree is not known of this one."""
 
-    def __init__(self, kernel, name, command, results):
-        self.kernel, self.name = kernel, name
-        words = shlex.split(command)
+    def __init__(self, line, command):
+        (self.group, self.name, _, self.result, seconds, self.when, *counts) = line.split("\t")
+        if self.result.endswith("before"):
+            self.result = "not run"
+        self.run = self.result != "not run"
+        self.seconds = int(seconds or 0)
+        self.counts = counts if self.run else [""] * 3
+        self.kernel = command[0]
+        words = shlex.split(command[1])
         given = dict(w.split("=", 1) for w in itertools.takewhile(lambda w: "=" in w, words))
         self.machine = given.get("TOPOLOGY", "4cpu")
         self.parameters = given.get("APPEND", "")
@@ -196,20 +202,16 @@ class Case:
             self.suites = "KUnit, kselftests" if "-s" in words else "KUnit"
         else:
             self.suites = "kselftests" if any(w.endswith("selftest.sh") for w in words) else "KUnit"
-        state = os.path.join(results, name + ".result")
-        known = dict(line.split(" ", 1) for line in read(state).splitlines()) \
-            if os.path.exists(state) else {}
-        self.result, self.when = known.get("result", "not run"), known.get("when", "")
-        self.count = dict.fromkeys(("passed", "failed", "skipped"), 0)
-        if known:
-            self.add(read(os.path.join(results, name + ".log")))
 
-    def add(self, log):
-        """What boot.sh and cross.sh say of a suite, and selftest.sh of a test."""
-        for line in log.splitlines():
-            if re.match(r" *KUnit  |\[ *[0-9:]+\] (ok|FAILED) ", line):
-                for number, word in re.findall(r"\b(\d+) (passed|failed|skipped)\b", line):
-                    self.count[word] += int(number)
+    def outcome(self):
+        return self.result + (", " + self.when.split()[0] if self.run else "")
+
+    def tests(self):
+        """The last cells of its row."""
+        return (self.suites, *self.counts, self.outcome())
+
+    def took(self):
+        return f"{self.seconds // 3600}:{self.seconds // 60 % 60:02}" if self.run else ""
 
 
 def rst_list(heads, widths, rows):
@@ -221,27 +223,24 @@ def rst_list(heads, widths, rows):
     print()
 
 
-def cases_of(group, cases_file, results):
+def all_cases(cases_file, outcomes):
+    commands = {}
     for line in read(cases_file).splitlines():
         fields = line.split(None, 3)
-        if len(fields) == 4 and fields[0] == group:
-            yield Case(fields[2], fields[1], fields[3], results)
-
-
-def outcome(case):
-    """The last cells of its row."""
-    run = case.result != "not run"
-    return (case.suites, *(str(case.count[w]) if run else "" for w in case.count),
-            case.result + (", " + case.when.split()[0] if case.when else ""))
+        if len(fields) == 4 and not line.startswith("#"):
+            commands[fields[1]] = fields[2:]
+    for line in read(outcomes).splitlines():
+        yield Case(line, commands[line.split("\t")[1]])
 
 
 OUTCOME = ("Tests", "Passed", "Failed", "Skipped", "Result")
 
 
-def from_results(pairs, found, covered_ways, ways, cases_file, results, version):
+def document(pairs, found, covered_ways, ways, cases, version):
     """Print the document."""
-    cases = [c for c in cases_of("configs", cases_file, results) if c.kernel in found]
-    others = list(cases_of("cross", cases_file, results))
+    boots = [c for c in cases if c.group == "configs" and c.kernel in found]
+    machines = [c for c in cases if c.group == "cross"]
+    others = [c for c in cases if c not in boots + machines]
     rows = []
     for kernel, config in found.items():
         what = [name for option in pairs.options for name in option.split("|") if on(config, name)]
@@ -262,35 +261,44 @@ def from_results(pairs, found, covered_ways, ways, cases_file, results, version)
             f"where {rule.where[0]}." for rule in pairs.broken), 80))
     print()
     rst_list(("Kernel", "What it has"), (15, 85), rows)
-    run = sum(c.result != "not run" for c in cases)
+    run = sum(c.run for c in boots)
     print(textwrap.fill(
-        f"Boots of them with {version}, {run} of {len(cases)}. A test is skipped for what the "
+        f"Boots of them with {version}, {run} of {len(boots)}. A test is skipped for what the "
         "machine or the configuration lacks; a boot fails for a splat as well.", 80))
     print()
     rst_list(("Kernel", "Machine", "Parameters") + OUTCOME, (12, 10, 30, 10, 8, 8, 8, 14),
              [(f"``{c.kernel}``", c.machine, f"``{c.parameters}``" if c.parameters else "",
-               *outcome(c)) for c in cases])
-    if others:
+               *c.tests()) for c in boots])
+    if machines:
         print("Architectures\n=============\n")
         print(textwrap.fill(
             "Cross-built, and booted in QEMU; llsc is without atomic instructions of one step, "
             "checked with DEBUG_SLAB_SHEAVES and hardened.", 80))
         print()
         rst_list(("Machine",) + OUTCOME, (25, 20, 8, 8, 8, 14),
-                 [(c.name, *outcome(c)) for c in others])
+                 [(c.name, *c.tests()) for c in machines])
+    if others:
+        print("All else\n========\n")
+        print(textwrap.fill(
+            "What each of them is, is in ``scripts/check-all.cases`` of the series. The time is "
+            "hours and minutes on two cores, most often with something else beside it.", 80))
+        print()
+        rst_list(("Group", "Case", "Time", "Result"), (20, 40, 15, 25),
+                 [(c.group, c.name, c.took(), c.outcome()) for c in others])
 
 
 def main():
     if len(sys.argv) < 4 or (sys.argv[1], len(sys.argv)) not in (
             ("pairs", 4), ("pairs", 5), ("pairs", 6), ("table", 7)):
         wrong("usage: configurations.py pairs CONFIGS PAIRS [TREE [OBJ]], "
-              "or table CONFIGS PAIRS CASES RESULTS VERSION")
+              "or table CONFIGS PAIRS CASES OUTCOMES VERSION")
     configs = sys.argv[2]
     pairs = Pairs(sys.argv[3])
     found = kernels(pairs, configs, sys.stdin)
     ways, missing = check_pairs(pairs, found)
     if sys.argv[1] == "table":
-        from_results(pairs, found, ways - len(missing), ways, *sys.argv[4:])
+        cases = list(all_cases(*sys.argv[4:6]))
+        document(pairs, found, ways - len(missing), ways, cases, sys.argv[6])
         return 0
     bad = len(missing)
     if len(sys.argv) > 4:

@@ -7,12 +7,13 @@
 
 . "$(dirname "$0")/lib.sh"
 
-unset CASES CASE_LIMIT
+unset CASES CASE_LIMIT RESUME
 fake_repo
 CALLS=$DIR/calls
 LIST=$DIR/cases
 STATE=$(echo "$REPO"/build/src-*)/check-all
-export CASES_FILE=$LIST CALLS
+RECORD_FILE=$DIR/record
+export CASES_FILE=$LIST CALLS RECORD_FILE
 
 # Kernels are made of what is there, and build, with a warning or without.
 cat >"$REPO/scripts/kernel.sh" <<'EOF'
@@ -57,6 +58,7 @@ cases 'first one three true'
 refused "a kernel that nobody knows" 'there is no kernel three' check_all
 cases 'first one - true'
 CASES="first none" refused "an unknown case" 'no case or group .none., choose groups among first' check_all
+RESUME=yes refused "to go on, in another word" 'RESUME=yes is not 1' check_all
 CASES=first ARGS_ONLY=1 ok "a group: arguments alone" check_all
 ok "nothing was run" ran
 
@@ -187,6 +189,44 @@ ok "with what was interrupted" ran slow b
 cases 'first slow - sleep 60'
 CASE_LIMIT=1 ok "what hangs, fails" fails check_all
 
+# --- what others have run ----------------------------------------------------
+
+# elsewhere COMMAND...: nothing is known here.
+elsewhere() { rm -f "$STATE"/*.result && "$@"; }
+resume() { RESUME=1 check_all; }
+recorded() {
+	echo "wanted: $*"
+	cat "$RECORD_FILE"
+	[ "$(cut -f1 "$RECORD_FILE" | paste -sd' ')" = "$*" ]
+}
+# shellcheck disable=SC2016 # for the cases
+cases 'first a - echo a >>"$CALLS"' 'first b - echo b >>"$CALLS"; echo "KUnit  x 3 passed 0 failed 2 skipped"' \
+	'first c - echo c >>"$CALLS"; [ -e "$CALLS.c" ]'
+CASES="b c" ok "two of three, one fails" fails check_all
+ok "they are recorded" "$REPO/scripts/check-all.sh" --record
+ok "what has passed, and nothing else" recorded b
+ok "elsewhere, without being asked" fails elsewhere check_all
+ok "all are run" ran a b c
+touch "$CALLS.c"
+ok "elsewhere, to go on" elsewhere resume
+keep_output
+ok "the others are run" ran a c
+ok "what was recorded is told" shown 'ok      first b \(as before, [0-9]+ s\)$'
+ok "all are recorded" "$REPO/scripts/check-all.sh" --record
+ok "those of before, too" recorded a b c
+ok "elsewhere, to record" elsewhere "$REPO/scripts/check-all.sh" --record
+ok "nothing is lost" recorded a b c
+counted() { sed -n 's/^b\t.*\t\([0-9]*\t[0-9]*\t[0-9]*\)$/\1/p' "$RECORD_FILE" | grep -xF "3	0	2"; }
+ok "nor how many tests" counted
+sed -i 's/echo a/echo  a/' "$LIST"
+ok "elsewhere, to go on, another command" elsewhere resume
+ok "is run again" ran a
+ok "elsewhere, to record what is of another command" elsewhere "$REPO/scripts/check-all.sh" --record
+ok "it does not stay" recorded b c
+rm "$RECORD_FILE"
+ok "elsewhere, to go on, where nothing is recorded" elsewhere resume
+ok "all are run" ran a b c
+
 # --- TAP -------------------------------------------------------------------
 
 tap() { printf '%s\n' "$@" | "$REPO/scripts/check-all.sh" --tap; }
@@ -241,22 +281,27 @@ pairs 'kernels one two' 'option B' 'option C' 'has A' 'broken B -> !C | it hangs
 cases 'configs b-4cpu one TOPOLOGY=4cpu APPEND="x=1 y" scripts/boot.sh -n "$LOG_NAME" one' \
 	'configs b-tests two scripts/selftest.sh -k two' 'configs b-none two scripts/boot.sh two' 'other d - true' \
 	'cross arm64 - scripts/deps.sh cross && scripts/cross.sh -s arm64' 'cross arm - scripts/cross.sh arm'
-printf 'key 1\nresult ok\nseconds 5\nwhen 2026-11-24 20:00\n' | tee "$STATE/b-4cpu.result" "$STATE/arm64.result" >"$STATE/b-tests.result"
-printf 'booting\nKUnit  slab_barn  29 passed   0 failed   2 skipped\nKUnit  slub_test   7 passed   1 failed   0 skipped\n' \
-	>"$STATE/b-4cpu.log"
-printf '[ 0:01] ok      4cpu sysfs.sh: 12 passed, 0 failed, 3 skipped\n[ 0:01] FAILED  4cpu x.sh: 1 passed, 2 failed, 0 skipped\n' \
-	>"$STATE/b-tests.log"
-printf '          KUnit  slab_barn  30 passed   0 failed   0 skipped\n[ 0:01] ok      arm64 sysfs.sh: 12 passed, 0 failed, 3 skipped\n' \
-	>"$STATE/arm64.log"
-section() { configurations table "$REPO/scripts/configs" "$REPO/scripts/configs/pairs" "$LIST" "$STATE" 6.12.1; }
-ok "document: is made" section
-keep_output
+for script in boot selftest cross; do
+	# shellcheck disable=SC2016 # for the script
+	printf '%s\n' '#!/bin/bash' 'cat "$CALLS-$LOG_NAME"' >"$REPO/scripts/$script.sh"
+done
+printf '#!/bin/bash\n' >"$REPO/scripts/deps.sh"
+printf '%s\n' booting 'KUnit  slab_barn  29 passed   0 failed   2 skipped' 'KUnit  slub_test   7 passed   1 failed   0 skipped' \
+	>"$CALLS-check-all-b-4cpu"
+printf '%s\n' '[ 0:01] ok      4cpu sysfs.sh: 12 passed, 0 failed, 3 skipped' '[ 0:01] FAILED  4cpu x.sh: 1 passed, 2 failed, 0 skipped' \
+	>"$CALLS-check-all-b-tests"
+printf '%s\n' '          KUnit  slab_barn  30 passed   0 failed   0 skipped' '[ 0:01] ok      arm64 sysfs.sh: 12 passed, 0 failed, 3 skipped' \
+	>"$CALLS-check-all-arm64"
+CASES="b-4cpu b-tests d arm64" ok "document: what it is of" elsewhere check_all
+cp "$(dirname "$STATE")/slab-sheaves-tested.rst" "$DIR/kept"
+TODAY=$(sed -n 's/^when \([^ ]*\) .*/\1/p' "$STATE/b-4cpu.result")
 # row CELL|CELL...: without what is put around code
 row() { grep -v '^$' "$DIR/kept" | sed 's/^ *\(\* \)*- *//; s/``//g' | paste -sd'|' | grep -F -- "$1"; }
-ok "document: KUnit" row '|one|4cpu|x=1 y|KUnit|36|1|2|ok, 2026-11-24|'
-ok "document: kselftests" row '|two|4cpu||kselftests|13|2|3|ok, 2026-11-24|'
+ok "document: KUnit" row "|one|4cpu|x=1 y|KUnit|36|1|2|ok, $TODAY|"
+ok "document: kselftests" row "|two|4cpu||kselftests|13|2|3|ok, $TODAY|"
 ok "document: what was not run" row '|two|4cpu||KUnit||||not run'
-ok "document: other architectures" row '|arm64|KUnit, kselftests|42|0|3|ok, 2026-11-24|arm|KUnit||||not run'
-ok "document: how many" shown '6.12.1, 2 of 3'
+ok "document: other architectures" row "|arm64|KUnit, kselftests|42|0|3|ok, $TODAY|arm|KUnit||||not run"
+ok "document: all else" row "|other|d|0:00|ok, $TODAY"
+ok "document: how many" shown ', 2 of 3'
 ok "document: what was left out" shown 'is left out: B with C, where it hangs\.'
 ok "document: what kernels have" row '|one|B, A|'
