@@ -7,6 +7,7 @@
 # ends with `N passed, N failed'.
 #
 #   bisect.sh [COMMIT...]   only these, besides the base
+#   bisect.sh -p N/M        the Nth of M parts of them all
 
 . "$(dirname "$0")/lib.sh"
 
@@ -27,6 +28,13 @@ not_of_series() {
 	done
 }
 
+PART=1/1
+if [ "${1:-}" = -p ]; then
+	PART=${2:-}
+	{ [[ "$PART" =~ ^[1-9][0-9]?/[1-9][0-9]?$ ]] && [ "${PART%/*}" -le "${PART#*/}" ] && [ $# -eq 2 ]; } ||
+		die "bisect.sh: -p wants a part, such as 1/4, and no commits"
+	set --
+fi
 for c; do
 	[[ "$c" =~ ^[[:alnum:]_@{}~^./-]+$ && "$c" != -* ]] || die "COMMITS: \`$c' does not name a commit"
 done
@@ -42,6 +50,8 @@ base_log=$OUT/side/logs/base.log
 passed=0 failed=0 n=0
 
 mapfile -t commits < <(tgit rev-list --reverse base..refs/sheaves/laid)
+first=$((${#commits[@]} * (${PART%/*} - 1) / ${PART#*/}))
+commits=("${commits[@]:first:${#commits[@]} * ${PART%/*} / ${PART#*/} - first}")
 [ $# -eq 0 ] || mapfile -t commits < <(tgit rev-list --no-walk=unsorted "$@")
 
 # The steps of one commit; the first that fails says why.

@@ -75,7 +75,7 @@ check_chosen() {
 # --- what a result is of --------------------------------------------------
 
 # The tree as it is, edits included, whoever has committed what: with all; without its documents,
-# where what is found here ends up; and without its programs, too.
+# where what is found here ends up; and without its programs, too. The last is of each commit.
 tree_keys() {
 	local -x GIT_INDEX_FILE=$DIR/index.$$
 
@@ -87,6 +87,7 @@ tree_keys() {
 	TREE_KEY=$(git -C "$TREE" write-tree)
 	git -C "$TREE" rm -rq --cached --ignore-unmatch tools/mm tools/testing
 	KERNEL_KEY=$(git -C "$TREE" write-tree)
+	SERIES_KEY="$(tgit rev-list --count base..) $(tgit log --format=tformat:- -p base.. -- . ':!Documentation' ':!MAINTAINERS' | sha256sum)"
 	rm -f "$GIT_INDEX_FILE"
 }
 
@@ -108,6 +109,8 @@ key() {
 		*) echo "$TREE_KEY" "$3" ;;
 		esac
 		[ "$1" != tools ] || echo "$TOOLS_KEY"
+		[ "$1" != bisect ] || echo "$SERIES_KEY"
+		[ "$1" != mutants ] || cat "$SCRIPTS"/tests/{kunit.mutants,mutants.py}
 		[ "$1" != cross ] || fragments '^cross-'
 		for kernel in ${2//,/ }; do
 			[ "$kernel" = - ] || fragments "^$kernel\$"

@@ -61,6 +61,7 @@ all_wrong() {
 	wrong "a view of attacks" 'VIEW=foo is neither debug nor check' attacks VIEW=foo
 	wrong "a peer" 'PEER=seven is not a kernel version' bench PEER=seven
 	wrong "a file for the results" 'RESULTS=.*Makefile is not a directory' bench RESULTS="$REPO/Makefile"
+	wrong "to go on, in another word" 'RESUME=yes is not 1' check-all RESUME=yes
 	wrong "commits that cannot be any" 'COMMITS: .--all. does not name a commit' bisect COMMITS=--all
 	wrong "no repository for git am" 'AM_TO=/nowhere is not a git repository' series AM_TO=/nowhere
 	wrong "seconds" 'STRESS_SECS=0 is not a number of seconds' selftest STRESS_SECS=0

@@ -149,6 +149,20 @@ lgit commit -qm 'tools'
 # shellcheck disable=SC2016 # for the cases
 cases 'first a one echo a >>"$CALLS"'
 
+# shellcheck disable=SC2016 # for the cases
+cases 'bisect a - echo a >>"$CALLS"' 'first b - echo b >>"$CALLS"'
+ok "each commit" check_all
+lgit commit -q --amend -m 'told otherwise'
+ok "told otherwise" check_all
+ok "nothing is run" ran
+echo 'an edit' >>"$LINUX/mm/slub.c"
+lgit commit -qam 'an edit'
+lgit revert --no-edit HEAD >/dev/null
+ok "two more, of the same tree" check_all
+ok "are run" ran a
+# shellcheck disable=SC2016 # for the case
+cases 'first a one echo a >>"$CALLS"'
+
 # --- kernels ---------------------------------------------------------------
 
 again() { rm -f "$STATE"/*.result; CASES=a check_all; }
