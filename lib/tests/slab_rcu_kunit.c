@@ -973,16 +973,17 @@ static void flood_is_helped(struct kunit *test)
 	unsigned int round, exact = 0;
 
 	for (round = 0; round < 50 && !exact; round++) {
-		unsigned long gp, nr, before;
+		unsigned long nr, before;
 
 		grab(test, 1);
 		nr = prepare_flood(test, 2 * RCU_MANY_OBJECTS);
 		flood(test, nr);
-		/* The work item runs on this CPU, and so only while this sleeps. */
+		/*
+		 * The work item runs on this CPU, and so only while this sleeps; RCU starts it
+		 * after a grace period that nobody has expedited.
+		 */
 		sched_set_fifo_low(current);
-		gp = get_state_synchronize_rcu();
-		while (!poll_state_synchronize_rcu(gp))
-			usleep_range(20, 50);
+		synchronize_rcu_expedited();
 		before = nr_freed(st);
 		release_rcu(st, 1);
 		exact = nr_freed(st) - before == 2 * st->cap;
