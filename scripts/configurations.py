@@ -219,7 +219,7 @@ def rst_list(heads, widths, rows):
     for row in [heads] + rows:
         for n, cell in enumerate(row):
             lines = textwrap.wrap(cell, 80, break_on_hyphens=False, break_long_words=False) or [""]
-            print(("   * - " if n == 0 else "     - ") + "\n       ".join(lines).rstrip())
+            print((("   * - " if n == 0 else "     - ") + "\n       ".join(lines)).rstrip())
     print()
 
 
