@@ -225,7 +225,7 @@ boots_debug() {
 [ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
 # Seven kernels, a second work tree and the peer's source; where some of it is there, it has
 # been begun, and each of them looks for itself.
-[ -e "$OBJ/guest/vmlinux" ] || need_space "$OUT" "${NEED_GB:-7}" "make check"
+[ -e "$OBJ/guest/vmlinux" ] || need_space "$OUT" "${NEED_GB:-9}" "make check"
 
 # What takes seconds comes first. Then kernels, of which those whose boots take longest come
 # before the others, so that one processor boots while the other compiles; and while the last
