@@ -17,7 +17,7 @@
 PACKAGES="
 	bc bison build-essential ca-certificates ccache cpio file flex git iproute2 kmod
 	libelf-dev libssl-dev linux-source-6.12 perl procps python3 python3-venv qemu-system-x86
-	util-linux xz-utils
+	tini util-linux xz-utils
 "
 GUEST_PACKAGES=" fio liburing-dev rsync"
 CHECK_PACKAGES="$GUEST_PACKAGES codespell debian-archive-keyring liburcu-dev python3-git python3-ply shellcheck sparse spin"

@@ -281,7 +281,7 @@ fi
 if [ -n "${CPUS:-}" ]; then flat_topology; else TOPOLOGY=${TOPOLOGY:-4cpu} && topology; fi
 [ "$COMMAND" != shell ] || [ -t 0 ] || die "a shell needs a terminal"
 args_end_here
-need_tool "$QEMU" timeout
+need_tool "$QEMU" timeout tini
 [ -x "$VNG" ] || die "virtme-ng is missing, run: make deps"
 [ -e "$IMAGE" ] || die "there is no $CONFIG kernel, run: make kernel CONFIG=$CONFIG"
 TMP=$(mktemp -d "$BUILD/guest.XXXXXX")
@@ -304,7 +304,8 @@ fi
 
 # The command talks to us through a shared directory: virtme-ng's own channel
 # wants udev in the guest, and falls back to the console without it. QEMU opens
-# its console by name: a pipe, so that nothing is cut or overwritten.
+# its console by name: a pipe, so that nothing is cut or overwritten. virtme-ng's
+# init leaves orphans as zombies, so they are tini's.
 printf '%s\n' "$COMMAND" >"$TMP/command"
 : >"$TMP/output"
 tail -n +1 -s 0.2 -F --pid=$$ "$TMP/output" 2>/dev/null &
@@ -312,7 +313,7 @@ TAIL_PID=$!
 exec 7> >(sed -u 's/\r$//' >"$LOG")
 SED_PID=$!
 timeout -k 5 "$LIMIT" "$VNG" "${ARGS[@]}" --verbose --rwdir="$TMP" \
-	-e "bash $TMP/command >$TMP/output 2>&1 </dev/null; echo \$? >$TMP/rc" \
+	-e "tini -s -- bash $TMP/command >$TMP/output 2>&1 </dev/null; echo \$? >$TMP/rc" \
 	</dev/null >&7 2>&1 7>&- &
 VM_PID=$!
 rc=0
