@@ -19,7 +19,8 @@
 # `N passed, N failed'.
 #
 #   check-all.sh --record   runs nothing: puts what has passed here into scripts/check-all.record,
-#                           beside what there is that still holds, and all into the document
+#                           beside what there is that still holds, and all into the document,
+#                           which the next `make tree' lays
 #   check-all.sh --tap      copies TAP, fails when a test did, or when there is none
 
 . "$(dirname "$0")/lib.sh"
@@ -29,6 +30,7 @@ DIR=$OUT/check-all
 TABLE=$OUT/check-all.md
 RST=$OUT/slab-sheaves-tested.rst
 RECORD=${RECORD_FILE:-$SCRIPTS/check-all.record}
+PAGE=$ROOT/Documentation/mm/${RST##*/}
 # What hangs has an end, too: that of the longest case, twice.
 LIMIT=${CASE_LIMIT:-43200}
 CHOSEN=()
@@ -316,7 +318,9 @@ if [ "${1:-}" = --record ]; then
 	awk -F'\t' -v OFS='\t' '$4 == "ok" { print $2, $3, $4, $5, $6, $7, $8, $9 }' "$DIR/outcomes" >"$RECORD.new"
 	mv "$RECORD.new" "$RECORD"
 	document
-	say "$(wc -l <"$RECORD") of $(cases | wc -l) cases have passed: $(rel "$RECORD"), $(rel "$RST")"
+	mkdir -p "${PAGE%/*}"
+	cp "$RST" "$PAGE"
+	say "$(wc -l <"$RECORD") of $(cases | wc -l) cases have passed: $(rel "$RECORD"), $(rel "$PAGE")"
 	exit
 fi
 while IFS=$'\t' read -r group name kernels command; do

@@ -232,6 +232,8 @@ ok "elsewhere, to record" elsewhere "$REPO/scripts/check-all.sh" --record
 ok "nothing is lost" recorded a b c
 counted() { sed -n 's/^b\t.*\t\([0-9]*\t[0-9]*\t[0-9]*\)$/\1/p' "$RECORD_FILE" | grep -xF "3	0	2"; }
 ok "nor how many tests" counted
+in_page() { grep -qF 'What slab sheaves are tested with' "$REPO/Documentation/mm/slab-sheaves-tested.rst"; }
+ok "all is in the page" in_page
 sed -i 's/echo a/echo  a/' "$LIST"
 ok "elsewhere, to go on, another command" elsewhere resume
 ok "is run again" ran a
