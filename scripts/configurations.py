@@ -220,7 +220,6 @@ def rst_list(heads, widths, rows):
         for n, cell in enumerate(row):
             lines = textwrap.wrap(cell, 80, break_on_hyphens=False, break_long_words=False) or [""]
             print((("   * - " if n == 0 else "     - ") + "\n       ".join(lines)).rstrip())
-    print()
 
 
 def all_cases(cases_file, outcomes):
@@ -261,6 +260,7 @@ def document(pairs, found, covered_ways, ways, cases, version):
             f"where {rule.where[0]}." for rule in pairs.broken), 80))
     print()
     rst_list(("Kernel", "What it has"), (15, 85), rows)
+    print()
     run = sum(c.run for c in boots)
     print(textwrap.fill(
         f"Boots of them with {version}, {run} of {len(boots)}. A test is skipped for what the "
@@ -270,7 +270,7 @@ def document(pairs, found, covered_ways, ways, cases, version):
              [(f"``{c.kernel}``", c.machine, f"``{c.parameters}``" if c.parameters else "",
                *c.tests()) for c in boots])
     if machines:
-        print("Architectures\n=============\n")
+        print("\nArchitectures\n=============\n")
         print(textwrap.fill(
             "Cross-built, and booted in QEMU; llsc is without atomic instructions of one step, "
             "checked with DEBUG_SLAB_SHEAVES and hardened.", 80))
@@ -278,7 +278,7 @@ def document(pairs, found, covered_ways, ways, cases, version):
         rst_list(("Machine",) + OUTCOME, (25, 20, 8, 8, 8, 14),
                  [(c.name, *c.tests()) for c in machines])
     if others:
-        print("All else\n========\n")
+        print("\nAll else\n========\n")
         print(textwrap.fill(
             "What each of them is, is in ``scripts/check-all.cases`` of the series. The time is "
             "hours and minutes on two cores, most often with something else beside it.", 80))
