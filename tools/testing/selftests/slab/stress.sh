@@ -389,6 +389,9 @@ slab_kb() {
 	done </proc/meminfo
 }
 
+# What is in use, in whatever slabs it lies.
+used_kb() { VALUE=$(awk 'NR > 2 { kb += $2 * $4 / 1024 } END { printf "%d", kb }' /proc/slabinfo); }
+
 # sizes_of NAME OBJECTS: the pages of each cache, and its objects, in arrays of these names.
 sizes_of() {
 	local -n sizes=$1 objects=$2
@@ -446,19 +449,30 @@ let_tasks_end() {
 # Files that tests and shells have used since, and their dentries, stay: that is
 # the tolerance. A sheaf that leaks each time that a CPU goes offline, for each
 # cache, or an object each time that the module is loaded, is more.
-slab_is_back() {
-	[ -z "$ALL" ] || let_tasks_end
-	slab_is_less
-}
+is_back() {
+	local limit=$(($2 + $2 / 50 + 512 + $3))
 
-slab_is_less() {
-	local limit=$((SLAB_BEFORE + SLAB_BEFORE / 50 + 512))
-
-	slab_kb
-	msg "slab memory: $SLAB_BEFORE kB before, $VALUE kB after, at most $limit kB"
+	msg "$1: $2 kB before, $VALUE kB after, at most $limit kB"
 	[ "$VALUE" -le $limit ] && return
 	tell_growth
 	return 1
+}
+
+# After half an hour, what has stayed lies scattered among what has gone: a tenth is for that.
+slab_is_back() {
+	local holes=0
+
+	if [ -n "$ALL" ]; then
+		let_tasks_end
+		holes=$((SLAB_BEFORE / 10))
+	fi
+	slab_kb
+	is_back "slab memory" "$SLAB_BEFORE" $holes
+}
+
+objects_are_back() {
+	used_kb
+	is_back objects "$USED_KB_BEFORE" 0
 }
 
 no_cache_left() {
@@ -513,7 +527,7 @@ mkdir "$TMP/files"
 mount -t tmpfs -o size=75% none "$TMP/files" || skip_all "cannot mount a tmpfs"
 find_cpus
 find_blocks
-ktap_set_plan $((7 + 2 * ${#ALL}))
+ktap_set_plan $((8 + 2 * ${#ALL}))
 msg "seed $SEED, $SECS s"
 limit_files || msg "$WHY: files are created without a limit"
 RANDOM=$SEED
@@ -538,6 +552,8 @@ if [ -n "$ALL" ]; then
 fi
 slab_kb
 SLAB_BEFORE=$VALUE
+used_kb
+USED_KB_BEFORE=$VALUE
 tasks
 TASKS_BEFORE=$VALUE
 names_of_tasks >"$TMP/tasks"
@@ -560,4 +576,5 @@ verdict "no object was corrupted" no_object_corrupted
 verdict "no cache is left" no_cache_left
 verdict "the kernel's log is clean" log_is_clean without_reports
 verdict "slab memory is back" slab_is_back
+verdict "so are objects" objects_are_back
 ktap_finished
