@@ -315,12 +315,16 @@ tree_keys
 TOOLS_KEY+=$(cd "$ROOT" && find scripts patches -type f ! -name '*.pyc' ! -name check-all.record -print0 | sort -z | xargs -0 sha256sum | sha256sum)
 if [ "${1:-}" = --record ]; then
 	outcomes >"$DIR/outcomes"
-	awk -F'\t' -v OFS='\t' '$4 == "ok" { print $2, $3, $4, $5, $6, $7, $8, $9 }' "$DIR/outcomes" >"$RECORD.new"
+	{
+		echo "# SPDX-License-Identifier: GPL-2.0"
+		echo "# By check-all.sh --record: case, key, result, seconds, when; tests passed, failed, skipped"
+		awk -F'\t' -v OFS='\t' '$4 == "ok" { print $2, $3, $4, $5, $6, $7, $8, $9 }' "$DIR/outcomes"
+	} >"$RECORD.new"
 	mv "$RECORD.new" "$RECORD"
 	document
 	mkdir -p "${PAGE%/*}"
 	cp "$RST" "$PAGE"
-	say "$(wc -l <"$RECORD") of $(cases | wc -l) cases have passed: $(rel "$RECORD"), $(rel "$PAGE")"
+	say "$(grep -vc '^#' "$RECORD" || :) of $(cases | wc -l) cases have passed: $(rel "$RECORD"), $(rel "$PAGE")"
 	exit
 fi
 while IFS=$'\t' read -r group name kernels command; do
