@@ -56,7 +56,7 @@ check_list() {
 	[ -z "$bad" ] || die "$(rel "$LIST"): what is \`$bad'?"
 	bad=$(cases | cut -f2 | sort | uniq -d | head -n 1)
 	[ -z "$bad" ] || die "$(rel "$LIST"): there are two cases $bad"
-	bad=$(comm -13 <("$SCRIPTS/kernel.sh" --fragments | cut -d' ' -f1 | sort) \
+	bad=$(comm -13 <(cut -d' ' -f1 <<<"$FRAGMENTS" | sort) \
 		<(cases | cut -f3 | tr , '\n' | grep -vx -- - | sort -u) | head -n 1)
 	[ -z "$bad" ] || die "$(rel "$LIST"): there is no kernel $bad"
 }
@@ -95,7 +95,7 @@ tree_keys() {
 
 # fragments REGEXP: what these kernels are configured with.
 fragments() {
-	"$SCRIPTS/kernel.sh" --fragments | awk -v k="$1" '$1 ~ k { for (i = 2; i <= NF; i++) print $i }' |
+	awk -v k="$1" '$1 ~ k { for (i = 2; i <= NF; i++) print $i }' <<<"$FRAGMENTS" |
 		(cd "$SCRIPTS/configs" && sed 's/$/.config/' | xargs -r cat)
 }
 
@@ -285,8 +285,8 @@ table() {
 }
 
 document() {
-	"$SCRIPTS/kernel.sh" --fragments | python3 -B "$SCRIPTS/configurations.py" table "$SCRIPTS/configs" \
-		"$SCRIPTS/configs/pairs" "$LIST" "$DIR/outcomes" "$(make -s -C "$TREE" kernelversion)" >"$RST.new"
+	python3 -B "$SCRIPTS/configurations.py" table "$SCRIPTS/configs" \
+		"$SCRIPTS/configs/pairs" "$LIST" "$DIR/outcomes" "$(make -s -C "$TREE" kernelversion)" <<<"$FRAGMENTS" >"$RST.new"
 	mv "$RST.new" "$RST"
 }
 
@@ -301,6 +301,7 @@ case ${1:-} in
 	exit
 	;;
 esac
+FRAGMENTS=$("$SCRIPTS/kernel.sh" --fragments)
 read -r -a CHOSEN <<<"${CASES:-}" || :
 RESUME=${RESUME:-}
 [[ "$RESUME" =~ ^1?$ ]] || die "RESUME=$RESUME is not 1"
