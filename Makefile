@@ -10,7 +10,7 @@ S := scripts
 CONFIG ?= guest
 export SHEAVES_T0 := $(shell date +%s)
 export KERNEL_SRC CPUS TOPOLOGY APPEND FORCE JOBS AM_TO
-export ROUNDS BENCH PEER FIXED OURS RESULTS STRESS_SECS STRESS_ALL FAULTS_SECS KEEP RESUME
+export CHECK_SECS ROUNDS BENCH PEER FIXED OURS RESULTS STRESS_SECS STRESS_ALL FAULTS_SECS KEEP RESUME
 export SUITES STEPS SHARE_CCACHE MUTANTS CASES MACHINES PERIOD LOCKS
 export LOCALMOD LSMOD TESTS DEBUG_INFO SUITE KSELFTESTS
 
@@ -45,7 +45,7 @@ shell: kernel ## an interactive shell in the booted guest
 boot: kernel ## boot a kernel (CONFIG=guest) and judge its KUnit suites
 	@$(S)/boot.sh $(CONFIG)
 
-check: checkdeps tree ## all tests, as CI runs them
+check: checkdeps tree ## the tests that fit into three quarters of an hour, as CI runs them (CHECK_SECS=)
 	@$(S)/check.sh
 
 check-all: alldeps tree ## all there is to check, in a day or more; goes on where it was interrupted (CASES=groups or names, RESUME=1 from what is recorded)

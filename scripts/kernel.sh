@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kernel.sh [-d DIR] [-u] [-p] CONFIG: build the laid tree out of tree in
+# kernel.sh [-d DIR] [-u] [-p] CONFIG [PART...]: build the laid tree out of tree in
 # build/obj/CONFIG, from allnoconfig and the fragments in scripts/configs; --list
 # instead of CONFIG says which there are, --fragments what each is made of. With -d it
 # builds the tree in DIR/linux in DIR/obj; -u lets that tree not know a symbol of the fragments; -p only prepares:
-# configuration and what every object needs.
+# configuration and what every object needs, and builds the PARTs, such as mm/.
 # Needs gcc (clang for some), make, flex, bison, bc, libelf and ccache; prints what it does
 # and how far it is. The last line names the full log.
 
@@ -114,8 +114,10 @@ fragments=$(configurations | awk -v name="${1:-}" '$1 == name { $1 = ""; print }
 # nor does make take them for anything else
 [ -z "${ARGS_ONLY:-}" ] || [[ "${1:-}" != cross-* ]] || fragments=
 [ -n "$fragments" ] || die "no kernel configuration \`${1:-}', choose $names"
+[ $# -le 1 ] || [ ${#TARGETS[@]} -gt 0 ] || die "parts of a kernel are built with -p"
 args_end_here
 CONFIG=$1
+TARGETS+=("${@:2}")
 O=$OBJ/$CONFIG
 LOG=$LOGS/kernel-$CONFIG.log
 MAKE_PID=

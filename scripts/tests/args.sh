@@ -6,7 +6,7 @@
 
 . "$(dirname "$0")/lib.sh"
 
-unset ARCHS MUTANTS BENCH ROUNDS PEER FIXED OURS RESULTS STRESS_SECS FAULTS_SECS COMMITS CONFIG LOCALMOD LSMOD TESTS DEBUG_INFO SUITE KSELFTESTS KDEB_COMPRESS AM_TO SUITES STEPS JOBS MAKEFLAGS MAKELEVEL GIVEN
+unset ARCHS MUTANTS BENCH ROUNDS PEER FIXED OURS RESULTS STRESS_SECS FAULTS_SECS CHECK_SECS COMMITS CONFIG LOCALMOD LSMOD TESTS DEBUG_INFO SUITE KSELFTESTS KDEB_COMPRESS AM_TO SUITES STEPS JOBS MAKEFLAGS MAKELEVEL GIVEN
 fake_repo
 unset KERNEL_SRC
 cp "$SELF/Makefile" "$REPO/"
@@ -66,6 +66,7 @@ all_wrong() {
 	wrong "no repository for git am" 'AM_TO=/nowhere is not a git repository' series AM_TO=/nowhere
 	wrong "seconds" 'STRESS_SECS=0 is not a number of seconds' selftest STRESS_SECS=0
 	wrong "seconds of faults" 'FAULTS_SECS=1h is not a number of seconds' selftest FAULTS_SECS=1h
+	wrong "seconds for all tests" 'CHECK_SECS=1h is not a number of seconds' check CHECK_SECS=1h
 	wrong "all or not of stress" 'STRESS_ALL=yes is not 1' selftest STRESS_ALL=yes
 	wrong "a machine for the selftests" 'no topology .3node. for selftests' selftest TOPOLOGY="2node 3node"
 	wrong "a release" 'SUITES: no .sid., choose among bookworm trixie' fresh SUITES="sid trixie"
