@@ -86,7 +86,7 @@ bases: checkdeps tree ## whether the oldest and the newest 6.12.y that Debian of
 	@$(S)/bases.sh
 
 bisect: tree ## build, boot and KUnit-test every commit of the series, or those of COMMITS=
-	@$(S)/bisect.sh $(COMMITS)
+	@$(S)/bisect.sh -- $(COMMITS)
 
 lint: checkdeps tree ## checkpatch, W=1, sparse, shellcheck
 	@$(S)/lint.sh

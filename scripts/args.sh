@@ -58,7 +58,7 @@ else
 fi
 ROUNDS='' "$SCRIPTS/bench-real.sh"
 # shellcheck disable=SC2086 # a list of words
-"$SCRIPTS/bisect.sh" ${COMMITS:-}
+"$SCRIPTS/bisect.sh" -- ${COMMITS:-}
 # shellcheck disable=SC2086
 "$SCRIPTS/cross.sh" ${ARCHS:-}
 "$SCRIPTS/series.sh"

@@ -8,6 +8,7 @@
 #
 #   bisect.sh [COMMIT...]   only these, besides the base
 #   bisect.sh -p N/M        the Nth of M parts of them all
+#   bisect.sh -l ...        only say which
 
 . "$(dirname "$0")/lib.sh"
 
@@ -28,13 +29,18 @@ not_of_series() {
 	done
 }
 
-PART=1/1
-if [ "${1:-}" = -p ]; then
-	PART=${2:-}
-	{ [[ "$PART" =~ ^[1-9][0-9]?/[1-9][0-9]?$ ]] && [ "${PART%/*}" -le "${PART#*/}" ] && [ $# -eq 2 ]; } ||
-		die "bisect.sh: -p wants a part, such as 1/4, and no commits"
-	set --
-fi
+PART='' LIST=''
+while getopts lp: opt; do
+	case $opt in
+	l) LIST=1 ;;
+	p) PART=$OPTARG ;;
+	*) die "usage: bisect.sh [-l] [-p N/M | COMMIT...]" ;;
+	esac
+done
+shift $((OPTIND - 1))
+[ -z "$PART" ] || [ $# -eq 0 ] || die "bisect.sh: -p takes no commits"
+{ [[ "${PART:=1/1}" =~ ^[1-9][0-9]?/[1-9][0-9]?$ ]] && [ "${PART%/*}" -le "${PART#*/}" ]; } ||
+	die "bisect.sh: \`$PART' is no part, such as 1/4"
 for c; do
 	[[ "$c" =~ ^[[:alnum:]_@{}~^./-]+$ && "$c" != -* ]] || die "COMMITS: \`$c' does not name a commit"
 done
@@ -53,6 +59,10 @@ mapfile -t commits < <(tgit rev-list --reverse base..refs/sheaves/laid)
 first=$((${#commits[@]} * (${PART%/*} - 1) / ${PART#*/}))
 commits=("${commits[@]:first:${#commits[@]} * ${PART%/*} / ${PART#*/} - first}")
 [ $# -eq 0 ] || mapfile -t commits < <(tgit rev-list --no-walk=unsorted "$@")
+if [ -n "$LIST" ]; then
+	[ ${#commits[@]} -eq 0 ] || printf '%s\n' "${commits[@]}"
+	exit
+fi
 
 # The steps of one commit; the first that fails says why.
 try() {

@@ -126,6 +126,26 @@ wrong "a commit that is none" '1234567 is no commit of the series' bisect COMMIT
 wrong "the base is none of the series" 'base is no commit of the series' bisect COMMITS=base
 wrong "no commit to measure" 'OURS=1234567 is no commit of' bench OURS=1234567
 takes "a commit to measure" bench OURS=HEAD^
+# all of them, in order, none twice; with more parts than commits, too
+parts() {
+	local n m
+
+	for m in 1 2 7; do
+		[ "$(for ((n = 1; n <= m; n++)); do "$REPO/scripts/bisect.sh" -l -p $n/$m; done)" = \
+			"$(lgit rev-list --reverse base..HEAD)" ] || { echo "of $m parts"; return 1; }
+	done
+}
+ok "args: the parts of the series are the series" parts
+no_part() {
+	local part
+
+	for part in 3/2 0/2 2 x; do
+		! "$REPO/scripts/bisect.sh" -l -p $part 2>"$DIR/err" || return 1
+		grep -F "\`$part' is no part" "$DIR/err" || return 1
+	done
+	! "$REPO/scripts/bisect.sh" -l -p 1/2 HEAD 2>"$DIR/err" && grep -q 'takes no commits' "$DIR/err"
+}
+ok "args: what is no part is told" no_part
 laid_before=$(lgit rev-parse HEAD)
 echo 'int more;' >>"$REPO/mm/slab_barn.c"
 # the tree moves with `make tree' only
