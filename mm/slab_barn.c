@@ -475,6 +475,28 @@ static void take_oldest_empty(struct node_barn *barn, unsigned int nr,
 	}
 }
 
+/* So many are taken at a time: a barn may be long, and others wait for its lock. */
+#define BARN_BATCH	32U
+
+static void take_batches(struct node_barn *barn,
+			 unsigned int nr_full, struct list_head *full,
+			 unsigned int nr_empty, struct list_head *empty)
+{
+	unsigned int some_full, some_empty;
+	unsigned long flags;
+
+	while (nr_full || nr_empty) {
+		some_full = min(nr_full, BARN_BATCH);
+		some_empty = min(nr_empty, BARN_BATCH);
+		lock_barn(barn, flags);
+		take_oldest_full(barn, some_full, full);
+		take_oldest_empty(barn, some_empty, empty);
+		unlock_barn(barn, flags);
+		nr_full -= some_full;
+		nr_empty -= some_empty;
+	}
+}
+
 static void splice_all(struct node_barn *barn, struct list_head *full,
 		       struct list_head *empty)
 {
@@ -503,14 +525,15 @@ void barn_take_all(struct node_barn *barn, struct list_head *full,
 {
 	unsigned long flags;
 
-	lock_barn(barn, flags);
 	if (IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED)) {
 		/* Each link is looked at before it is followed. */
-		take_oldest_full(barn, barn->nr_full, full);
-		take_oldest_empty(barn, barn->nr_empty, empty);
-	} else {
-		splice_all(barn, full, empty);
+		take_batches(barn, READ_ONCE(barn->nr_full), full,
+			     READ_ONCE(barn->nr_empty), empty);
+		return;
 	}
+
+	lock_barn(barn, flags);
+	splice_all(barn, full, empty);
 	unlock_barn(barn, flags);
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_take_all);
@@ -526,11 +549,7 @@ EXPORT_SYMBOL_IF_KUNIT(barn_take_all);
 void barn_take_oldest(struct node_barn *barn, unsigned int nr,
 		      struct list_head *full)
 {
-	unsigned long flags;
-
-	lock_barn(barn, flags);
-	take_oldest_full(barn, nr, full);
-	unlock_barn(barn, flags);
+	take_batches(barn, nr, full, 0, NULL);
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_take_oldest);
 
@@ -556,10 +575,9 @@ unsigned int barn_take_unneeded(struct node_barn *barn, struct list_head *full,
 	lock_barn(barn, flags);
 	nr_full = balance_unneeded(&barn->range_full, barn->nr_full);
 	nr_empty = balance_unneeded(&barn->range_empty, barn->nr_empty);
-	take_oldest_full(barn, nr_full, full);
-	take_oldest_empty(barn, nr_empty, empty);
 	most = balance_used(&barn->range_full);
 	unlock_barn(barn, flags);
+	take_batches(barn, nr_full, full, nr_empty, empty);
 	return most;
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_take_unneeded);

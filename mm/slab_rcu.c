@@ -884,7 +884,23 @@ static void collect_now(struct rcu_sheaves *rs)
 	report_filling(rs);
 }
 
-/* The same, if it has been there for long enough; or else come back for it. */
+/*
+ * The same for who is short of memory and asks again and again: not while that waits which
+ * was taken away before, or each object would soon be in a sheaf of its own.
+ */
+static void collect_early(struct rcu_sheaves *rs)
+{
+	unsigned long flags;
+	bool waiting;
+
+	raw_spin_lock_irqsave(&rs->lock, flags);
+	waiting = rs->taken.first;
+	raw_spin_unlock_irqrestore(&rs->lock, flags);
+	if (!waiting)
+		collect_now(rs);
+}
+
+/* If it has been there for long enough; or else come back for it. */
 static void collect_fn(struct work_struct *work)
 {
 	struct rcu_sheaves *rs = container_of(to_delayed_work(work),
@@ -1115,8 +1131,8 @@ EXPORT_SYMBOL_IF_KUNIT(kfree_rcu_sheaves_count);
  * kfree_rcu_sheaves_scan - free objects in sheaves that have waited long enough
  * @nr: How many should be freed.
  *
- * Those that have not are freed as soon as they have: the sheaves that collect do
- * not collect any further. Does not wait for anything.
+ * If these are too few, those that have not are freed as soon as they have: the sheaves
+ * that collect do not collect any further, where no others wait. Does not wait for anything.
  *
  * Context: Task, as for kfree().
  * Return: How many objects are freed now.
@@ -1131,9 +1147,10 @@ unsigned long kfree_rcu_sheaves_scan(unsigned long nr)
 	for_each_possible_cpu(cpu) {
 		struct rcu_sheaves *rs = per_cpu_ptr(&rcu_sheaves, cpu);
 
-		collect_now(rs);
 		while (done < nr && (freed = free_one(rs)))
 			done += freed;
+		if (done < nr)
+			collect_early(rs);
 	}
 	return done;
 }

@@ -471,6 +471,9 @@ static inline void sheaves_watch(void)
 /* What is done to all CPUs, and rarely: mm/slab_sheaf_admin.c */
 int sheaves_create(struct kmem_cache *s);
 int sheaves_enable(struct kmem_cache *s, unsigned int capacity);
+void sheaves_lock(void);
+bool sheaves_trylock(void);
+void sheaves_unlock(void);
 int sheaves_resize(struct kmem_cache *s, unsigned int capacity);
 void sheaves_set_feedback(struct kmem_cache *s, unsigned int feedback);
 void sheaves_set_all_feedback(unsigned int feedback);
@@ -580,6 +583,8 @@ static inline int sheaves_enable(struct kmem_cache *s, unsigned int capacity)
 	return 0;
 }
 
+static inline void sheaves_lock(void) { }
+static inline void sheaves_unlock(void) { }
 static inline void sheaves_set_feedback(struct kmem_cache *s,
 					unsigned int feedback) { }
 static inline void sheaves_destroy(struct kmem_cache *s) { }

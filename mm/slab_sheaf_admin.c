@@ -727,6 +727,49 @@ int sheaves_enable(struct kmem_cache *s, unsigned int capacity)
 }
 
 /**
+ * sheaves_lock - keep caches, what their sheaves are like, and CPUs as they are
+ *
+ * Context: Task that may sleep, and is in no file of a cache: see sheaves_trylock().
+ */
+void sheaves_lock(void)
+{
+	cpus_read_lock();
+	mutex_lock(&slab_mutex);
+}
+EXPORT_SYMBOL_IF_KUNIT(sheaves_lock);
+
+/**
+ * sheaves_trylock - the same without waiting for anybody
+ *
+ * Who creates a cache has slab_mutex. If its directory in sysfs cannot be completed, he
+ * removes what is there already, and waits for those who are in one of its files.
+ *
+ * Context: Task.
+ * Return: Whether it is locked.
+ */
+bool sheaves_trylock(void)
+{
+	if (!cpus_read_trylock())
+		return false;
+	if (mutex_trylock(&slab_mutex))
+		return true;
+	cpus_read_unlock();
+	return false;
+}
+
+/**
+ * sheaves_unlock - let them change again
+ *
+ * Context: After sheaves_lock() or sheaves_trylock().
+ */
+void sheaves_unlock(void)
+{
+	mutex_unlock(&slab_mutex);
+	cpus_read_unlock();
+}
+EXPORT_SYMBOL_IF_KUNIT(sheaves_unlock);
+
+/**
  * sheaves_resize - change how many objects the sheaves of a cache hold
  * @s: The cache.
  * @capacity: The capacity, rounded up as far as the memory of a sheaf allows; or 0 for no
@@ -736,7 +779,7 @@ int sheaves_enable(struct kmem_cache *s, unsigned int capacity)
  * and get lost when they are empty. Only with 0 all that are there are emptied at once, as
  * when the cache is shrunk.
  *
- * Context: Task that may sleep.
+ * Context: Task that may sleep, under sheaves_lock().
  * Return: 0; -EINVAL, if no sheaf can be that large; -EOPNOTSUPP, if the cache must not
  *	   have sheaves, because of debugging, or since others are made from it; -ENODEV,
  *	   if it is being destroyed; -ENOMEM, then nothing has changed.
@@ -746,6 +789,8 @@ int sheaves_resize(struct kmem_cache *s, unsigned int capacity)
 	unsigned int from;
 	int err = 0;
 
+	lockdep_assert_cpus_held();
+	lockdep_assert_held(&slab_mutex);
 	if (capacity > SHEAF_MAX_CAPACITY)
 		return -EINVAL;
 	if (s->flags & SLAB_DEBUG_FLAGS || slab_rules_out_sheaves(s))
@@ -753,8 +798,6 @@ int sheaves_resize(struct kmem_cache *s, unsigned int capacity)
 	if (capacity)
 		capacity = fill_up(capacity);
 
-	cpus_read_lock();
-	mutex_lock(&slab_mutex);
 	from = s->sheaf_capacity;
 	if (!s->refcount) {
 		err = -ENODEV;
@@ -769,8 +812,6 @@ int sheaves_resize(struct kmem_cache *s, unsigned int capacity)
 	}
 	if (!err && s->sheaf_capacity != from)
 		trace_slab_sheaf_capacity(s->name, from, s->sheaf_capacity, 0);
-	mutex_unlock(&slab_mutex);
-	cpus_read_unlock();
 	return err;
 }
 EXPORT_SYMBOL_IF_KUNIT(sheaves_resize);
@@ -792,14 +833,12 @@ static void update_barns(struct kmem_cache *s)
  * @s: The cache.
  * @feedback: BALANCE_* of the mechanisms that shall work.
  *
- * Context: Task that may sleep.
+ * Context: Task that may sleep, under sheaves_lock().
  */
 void sheaves_set_feedback(struct kmem_cache *s, unsigned int feedback)
 {
-	mutex_lock(&slab_mutex);
 	WRITE_ONCE(s->feedback, feedback);
 	update_barns(s);
-	mutex_unlock(&slab_mutex);
 }
 EXPORT_SYMBOL_IF_KUNIT(sheaves_set_feedback);
 
@@ -830,24 +869,21 @@ void sheaves_set_all_feedback(unsigned int feedback)
  *
  * Sheaves that are too many now stay until they are used, or the cache is shrunk.
  *
- * Context: Task that may sleep.
+ * Context: Task that may sleep, under sheaves_lock().
  * Return: 0, or -EOPNOTSUPP if the cache has no barns.
  */
 int sheaves_set_barns(struct kmem_cache *s, int max_full, int max_empty)
 {
-	int err = -EOPNOTSUPP;
+	lockdep_assert_held(&slab_mutex);
+	if (!s->barns)
+		return -EOPNOTSUPP;
 
-	mutex_lock(&slab_mutex);
-	if (s->barns) {
-		if (max_full != BARN_LIMIT_KEEP)
-			WRITE_ONCE(s->barn_max_full, max_full);
-		if (max_empty != BARN_LIMIT_KEEP)
-			WRITE_ONCE(s->barn_max_empty, max_empty);
-		update_barns(s);
-		err = 0;
-	}
-	mutex_unlock(&slab_mutex);
-	return err;
+	if (max_full != BARN_LIMIT_KEEP)
+		WRITE_ONCE(s->barn_max_full, max_full);
+	if (max_empty != BARN_LIMIT_KEEP)
+		WRITE_ONCE(s->barn_max_empty, max_empty);
+	update_barns(s);
+	return 0;
 }
 EXPORT_SYMBOL_IF_KUNIT(sheaves_set_barns);
 
@@ -881,15 +917,13 @@ static int __init sheaves_tell_lock_order(void)
 	struct node_barn barn;
 
 	barn_init(&barn, 0, 0);
-	cpus_read_lock();
-	mutex_lock(&slab_mutex);
+	sheaves_lock();
 	mutex_lock(&visit_mutex);
 	local_lock(&kmem_cache->cpu_sheaves->lock);
 	barn_set_limits(&barn, 1, 1);
 	local_unlock(&kmem_cache->cpu_sheaves->lock);
 	mutex_unlock(&visit_mutex);
-	mutex_unlock(&slab_mutex);
-	cpus_read_unlock();
+	sheaves_unlock();
 	return 0;
 }
 early_initcall(sheaves_tell_lock_order);

@@ -8,14 +8,28 @@
  * Documentation/ABI/testing/sysfs-kernel-slab.
  */
 
+#include <linux/delay.h>
+#include <linux/export.h>
 #include <linux/kstrtox.h>
 #include <linux/limits.h>
 #include <linux/moduleparam.h>
+#include <linux/sched/signal.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
+#include <kunit/visibility.h>
 
 #include "internal.h"
 #include "slab_sheaf.h"
+
+/* See sheaves_trylock(): if it cannot be had now, the write begins anew. */
+static int lock_in_file(void)
+{
+	if (sheaves_trylock())
+		return 0;
+	/* Whoever has it may need this CPU. */
+	msleep(20);
+	return restart_syscall();
+}
 
 static ssize_t sheaf_capacity_show(struct kmem_cache *s, char *buf)
 {
@@ -28,7 +42,11 @@ static ssize_t sheaf_capacity_store(struct kmem_cache *s, const char *buf,
 	unsigned int capacity;
 	int err;
 
-	err = kstrtouint(buf, 0, &capacity) ?: sheaves_resize(s, capacity);
+	err = kstrtouint(buf, 0, &capacity) ?: lock_in_file();
+	if (err)
+		return err;
+	err = sheaves_resize(s, capacity);
+	sheaves_unlock();
 	return err ?: length;
 }
 SLAB_ATTR(sheaf_capacity);
@@ -93,6 +111,18 @@ static ssize_t show_limit(struct kmem_cache *s, int limit, bool full, char *buf)
 	return sysfs_emit(buf, "auto %u\n", most);
 }
 
+static ssize_t store_limits(struct kmem_cache *s, int max_full, int max_empty,
+			    size_t length)
+{
+	int err = lock_in_file();
+
+	if (err)
+		return err;
+	err = sheaves_set_barns(s, max_full, max_empty);
+	sheaves_unlock();
+	return err ?: length;
+}
+
 static ssize_t barn_max_full_show(struct kmem_cache *s, char *buf)
 {
 	return show_limit(s, READ_ONCE(s->barn_max_full), true, buf);
@@ -103,9 +133,7 @@ static ssize_t barn_max_full_store(struct kmem_cache *s, const char *buf,
 {
 	int limit, err = parse_limit(buf, &limit);
 
-	if (!err)
-		err = sheaves_set_barns(s, limit, BARN_LIMIT_KEEP);
-	return err ?: length;
+	return err ?: store_limits(s, limit, BARN_LIMIT_KEEP, length);
 }
 SLAB_ATTR(barn_max_full);
 
@@ -119,9 +147,7 @@ static ssize_t barn_max_empty_store(struct kmem_cache *s, const char *buf,
 {
 	int limit, err = parse_limit(buf, &limit);
 
-	if (!err)
-		err = sheaves_set_barns(s, BARN_LIMIT_KEEP, limit);
-	return err ?: length;
+	return err ?: store_limits(s, BARN_LIMIT_KEEP, limit, length);
 }
 SLAB_ATTR(barn_max_empty);
 
@@ -201,11 +227,12 @@ static ssize_t sheaf_feedback_store(struct kmem_cache *s, const char *buf,
 				    size_t length)
 {
 	unsigned int feedback = READ_ONCE(s->feedback);
-	int err = parse_feedback(buf, &feedback);
+	int err = parse_feedback(buf, &feedback) ?: lock_in_file();
 
 	if (err)
 		return err;
 	sheaves_set_feedback(s, feedback);
+	sheaves_unlock();
 	return length;
 }
 SLAB_ATTR(sheaf_feedback);
@@ -327,3 +354,4 @@ const struct attribute_group slab_sheaf_attr_group = {
 	.attrs = sheaf_attrs,
 	.is_visible = sheaf_attr_visible,
 };
+EXPORT_SYMBOL_IF_KUNIT(slab_sheaf_attr_group);

@@ -437,6 +437,59 @@ static void barn_take_oldest_sheaves(struct kunit *test)
 	expect_barn(test, 0, 1);
 }
 
+/* More than are taken at a time. */
+#define MANY	100
+
+static void put_many(struct kunit *test, struct slab_sheaf *sheaves)
+{
+	unsigned int i;
+
+	for (i = 0; i < MANY; i++) {
+		KUNIT_ASSERT_TRUE(test, barn_put_full(the_barn(test), &sheaves[i]));
+		KUNIT_ASSERT_TRUE(test, barn_put_empty(the_barn(test), &sheaves[MANY + i]));
+	}
+}
+
+static void expect_oldest(struct kunit *test, struct list_head *list,
+			  struct slab_sheaf *oldest, unsigned int nr)
+{
+	struct slab_sheaf *next;
+
+	KUNIT_ASSERT_EQ(test, list_length(list), nr);
+	while (nr--) {
+		next = list_first_entry(list, struct slab_sheaf, barn_list);
+		KUNIT_ASSERT_PTR_EQ(test, next, oldest + nr);
+		list_del(&next->barn_list);
+	}
+}
+
+static void barn_takes_many(struct kunit *test)
+{
+	struct node_barn *barn = the_barn(test);
+	struct slab_sheaf *sheaves;
+	LIST_HEAD(empty);
+	LIST_HEAD(full);
+	unsigned int i;
+
+	sheaves = kunit_kcalloc(test, 2 * MANY, sizeof(*sheaves), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, sheaves);
+	put_many(test, sheaves);
+	barn_take_oldest(barn, MANY - 10, &full);
+	expect_barn(test, 10, MANY);
+	expect_oldest(test, &full, sheaves, MANY - 10);
+	barn_take_all(barn, &full, &empty);
+	expect_barn(test, 0, 0);
+	expect_oldest(test, &full, sheaves + MANY - 10, 10);
+	expect_oldest(test, &empty, sheaves + MANY, MANY);
+
+	put_many(test, sheaves);
+	for (i = 0; i < 3; i++)
+		barn_take_unneeded(barn, &full, &empty);
+	expect_barn(test, 0, 0);
+	expect_oldest(test, &full, sheaves, MANY);
+	expect_oldest(test, &empty, sheaves + MANY, MANY);
+}
+
 /* What was there all the time, in two intervals. */
 static void barn_take_unneeded_sheaves(struct kunit *test)
 {
@@ -934,6 +987,7 @@ static struct kunit_case barn_cases[] = {
 	KUNIT_CASE(barn_take_all_of_none),
 	KUNIT_CASE(barn_usable_after_take_all),
 	KUNIT_CASE(barn_take_oldest_sheaves),
+	KUNIT_CASE(barn_takes_many),
 	KUNIT_CASE(barn_take_unneeded_sheaves),
 	KUNIT_CASE(barn_leaves_sheaves_alone),
 	KUNIT_CASE(barn_counts_who_waits),

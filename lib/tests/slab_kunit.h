@@ -585,6 +585,35 @@ static inline void destroy_cache_of(struct kunit *test, struct kmem_cache *s)
 	kunit_release_action(test, destroy_cache_action, s);
 }
 
+static inline void set_feedback(struct kmem_cache *s, unsigned int feedback)
+{
+	sheaves_lock();
+	sheaves_set_feedback(s, feedback);
+	sheaves_unlock();
+}
+
+#ifdef CONFIG_SLAB_SHEAVES
+static inline int resize_sheaves(struct kmem_cache *s, unsigned int capacity)
+{
+	int err;
+
+	sheaves_lock();
+	err = sheaves_resize(s, capacity);
+	sheaves_unlock();
+	return err;
+}
+
+static inline int set_barns(struct kmem_cache *s, int max_full, int max_empty)
+{
+	int err;
+
+	sheaves_lock();
+	err = sheaves_set_barns(s, max_full, max_empty);
+	sheaves_unlock();
+	return err;
+}
+#endif
+
 /*
  * A cache like all others, except that no boot parameter turns on debugging, and that its
  * sizes stay as they are, whatever a test does.
@@ -600,7 +629,7 @@ static inline struct kmem_cache *new_plain_cache(struct kunit *test, const char 
 			      flags | SLAB_NO_USER_FLAGS | SLAB_NO_MERGE);
 	KUNIT_ASSERT_NOT_NULL(test, s);
 	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, destroy_cache_action, s), 0);
-	sheaves_set_feedback(s, 0);
+	set_feedback(s, 0);
 	return s;
 }
 

@@ -869,6 +869,30 @@ static void shrinker_hurries(struct kunit *test)
 	KUNIT_EXPECT_LT(test, i, 5);
 }
 
+/* But he who asks again while what was taken waits lets sheaves collect. */
+static void shrinker_lets_collect(struct kunit *test)
+{
+	struct slab_test *st = with_small_cache(test);
+	unsigned int collected;
+
+	skip_if_smaller(test, 3);
+	not_with_faults(test);
+	grab(test, 2);
+	kvfree_rcu_barrier();
+	take_moves(test);
+	/* What is taken waits until then. */
+	rcu_read_lock();
+	release_rcu(st, 1);
+	kfree_rcu_sheaves_scan(ULONG_MAX);
+	release_rcu(st, 1);
+	kfree_rcu_sheaves_scan(ULONG_MAX);
+	collected = rcu_free_size(raw_cpu_ptr(st->cache->cpu_sheaves));
+	rcu_read_unlock();
+	KUNIT_EXPECT_GE(test, collected, 1);
+	kvfree_rcu_barrier();
+	expect_freed(test, 2);
+}
+
 /* The objects of a CPU that goes on to do something else do not wait for ever. */
 static void all_go_in_time(struct kunit *test)
 {
@@ -972,6 +996,7 @@ static void flood_is_helped(struct kunit *test)
 	struct slab_test *st = with_small_cache(test);
 	unsigned int round, exact = 0;
 
+	not_with_faults(test);
 	for (round = 0; round < 50 && !exact; round++) {
 		unsigned long nr, before;
 
@@ -980,9 +1005,11 @@ static void flood_is_helped(struct kunit *test)
 		flood(test, nr);
 		/*
 		 * The work item runs on this CPU, and so only while this sleeps; RCU starts it
-		 * after a grace period that nobody has expedited.
+		 * after a grace period that nobody has expedited. If another one has begun before
+		 * the flood, the first that is expedited may do no more than end that one.
 		 */
 		sched_set_fifo_low(current);
+		synchronize_rcu_expedited();
 		synchronize_rcu_expedited();
 		before = nr_freed(st);
 		release_rcu(st, 1);
@@ -1359,6 +1386,7 @@ static struct kunit_case rcu_cases[] = {
 	KUNIT_CASE(shrinker_makes_no_progress),
 	KUNIT_CASE(shrinker_frees_what_it_says),
 	KUNIT_CASE(shrinker_hurries),
+	KUNIT_CASE(shrinker_lets_collect),
 	KUNIT_CASE(all_go_in_time),
 	KUNIT_CASE(flood_expedites),
 	KUNIT_CASE(flood_is_helped),

@@ -171,7 +171,7 @@ static void object_in_sheaf_and_slab(struct kunit *test)
 	object = kmem_cache_alloc(st->cache, GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, object);
 	disarm_fault();
-	KUNIT_EXPECT_EQ(test, sheaves_resize(st->cache, 0), 0);
+	KUNIT_EXPECT_EQ(test, resize_sheaves(st->cache, 0), 0);
 	KUNIT_EXPECT_EQ(test, complaints(), 0);
 	sheaf_check_in(st->cache, &object, 1);
 	kmem_cache_free(st->cache, object);

@@ -10,10 +10,14 @@
  */
 
 #include <kunit/static_stub.h>
+#include <linux/completion.h>
 #include <linux/mmzone.h>
 #include <linux/module.h>
 #include <linux/rcupdate.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
+#include <linux/sysfs.h>
+#include <linux/workqueue.h>
 
 #include "slab_kunit.h"
 
@@ -39,7 +43,7 @@ static struct slab_test *with_feedback(struct kunit *test, unsigned int feedback
 		kunit_skip(test, "no CPU on a node with memory");
 	st = with_cache(test, OBJECT_SIZE, 0, &args);
 	skip_without_sheaves(test);
-	sheaves_set_feedback(st->cache, feedback);
+	set_feedback(st->cache, feedback);
 	return st;
 }
 
@@ -47,7 +51,7 @@ static void resize(struct kunit *test, unsigned int capacity)
 {
 	struct slab_test *st = test->priv;
 
-	KUNIT_ASSERT_EQ(test, sheaves_resize(st->cache, capacity), 0);
+	KUNIT_ASSERT_EQ(test, resize_sheaves(st->cache, capacity), 0);
 	if (capacity)
 		KUNIT_ASSERT_GE(test, sheaf_capacity(st->cache), capacity);
 	else
@@ -194,15 +198,15 @@ static void resize_is_refused(struct kunit *test)
 	unsigned int cap = st->cap;
 	struct kmem_cache *s;
 
-	KUNIT_EXPECT_EQ(test, sheaves_resize(st->cache, UINT_MAX), -EINVAL);
+	KUNIT_EXPECT_EQ(test, resize_sheaves(st->cache, UINT_MAX), -EINVAL);
 	KUNIT_EXPECT_EQ(test, sheaf_capacity(st->cache), cap);
 
 	s = virt_to_slab(st->cache)->slab_cache;
-	KUNIT_EXPECT_EQ(test, sheaves_resize(s, 60), -EOPNOTSUPP);
+	KUNIT_EXPECT_EQ(test, resize_sheaves(s, 60), -EOPNOTSUPP);
 	KUNIT_EXPECT_EQ(test, sheaf_capacity(s), 0);
 #ifdef CONFIG_SLUB_DEBUG
 	s = new_cache(test, "slab_kunit_debug", OBJECT_SIZE, SLAB_RED_ZONE, NULL);
-	KUNIT_EXPECT_EQ(test, sheaves_resize(s, 60), -EOPNOTSUPP);
+	KUNIT_EXPECT_EQ(test, resize_sheaves(s, 60), -EOPNOTSUPP);
 	KUNIT_EXPECT_EQ(test, sheaf_capacity(s), 0);
 	destroy_cache_of(test, s);
 #endif
@@ -236,6 +240,78 @@ static struct node_barn *little_memory_for_barns(int node)
 	return kmem_cache_alloc_node(slab_barn_cache, GFP_KERNEL, node);
 }
 
+/*
+ * Files
+ */
+
+#ifdef SLAB_SUPPORTS_SYSFS
+
+struct lock_holder {
+	struct work_struct work;
+	struct completion locked, done;
+};
+
+/* Lets go in the end: so who waits for it is found to have waited. */
+static void hold_lock(struct work_struct *work)
+{
+	struct lock_holder *h = container_of(work, struct lock_holder, work);
+
+	sheaves_lock();
+	complete(&h->locked);
+	wait_for_completion_timeout(&h->done, 2 * HZ);
+	sheaves_unlock();
+}
+
+static ssize_t write_file(struct kmem_cache *s, const char *name, const char *value)
+{
+	struct attribute **attr = slab_sheaf_attr_group.attrs;
+	ssize_t ret;
+
+	while (*attr && strcmp((*attr)->name, name))
+		attr++;
+	if (!*attr)
+		return -ENOENT;
+	ret = s->kobj.ktype->sysfs_ops->store(&s->kobj, *attr, value, strlen(value));
+	/* A system call would begin anew, for which it pretends that there is a signal. */
+	if (ret == -ERESTARTNOINTR)
+		clear_tsk_thread_flag(current, TIF_SIGPENDING);
+	return ret;
+}
+
+/* While somebody creates a cache, who may have to wait for those who are in its files. */
+static void files_wait_for_nobody(struct kunit *test)
+{
+	static const char * const files[][2] = {
+		{ "sheaf_capacity", "60" },
+		{ "sheaf_feedback", "none" },
+		{ "barn_max_full", "9" },
+		{ "barn_max_empty", "auto" },
+	};
+	struct slab_test *st = with_feedback(test, 0);
+	struct kmem_cache *s = st->cache;
+	struct lock_holder h;
+	unsigned int i;
+
+	init_completion(&h.locked);
+	init_completion(&h.done);
+	INIT_WORK_ONSTACK(&h.work, hold_lock);
+	schedule_work(&h.work);
+	wait_for_completion(&h.locked);
+	for (i = 0; i < ARRAY_SIZE(files); i++)
+		KUNIT_EXPECT_EQ_MSG(test, write_file(s, files[i][0], files[i][1]),
+				    -ERESTARTNOINTR, "%s", files[i][0]);
+	complete(&h.done);
+	flush_work(&h.work);
+	destroy_work_on_stack(&h.work);
+
+	for (i = 0; i < ARRAY_SIZE(files); i++)
+		KUNIT_EXPECT_EQ_MSG(test, write_file(s, files[i][0], files[i][1]),
+				    strlen(files[i][1]), "%s", files[i][0]);
+	KUNIT_EXPECT_EQ(test, s->barn_max_full, 9);
+}
+
+#endif /* SLAB_SUPPORTS_SYSFS */
+
 /* There is no memory for the barn of the first node, or of the second, and so on. */
 static void resize_without_memory(struct kunit *test)
 {
@@ -247,7 +323,7 @@ static void resize_without_memory(struct kunit *test)
 	for (i = 0; i < num_online_nodes(); i++) {
 		barn_memory.left = i;
 		barn_memory.made = 0;
-		KUNIT_EXPECT_EQ(test, sheaves_resize(st->cache, 60), -ENOMEM);
+		KUNIT_EXPECT_EQ(test, resize_sheaves(st->cache, 60), -ENOMEM);
 		KUNIT_EXPECT_EQ(test, barn_memory.made, i);
 		KUNIT_EXPECT_EQ(test, sheaf_capacity(st->cache), 0);
 		KUNIT_EXPECT_NULL(test, st->cache->barns);
@@ -266,7 +342,7 @@ static void barn_limits_by_hand(struct kunit *test)
 	struct slab_test *st = with_feedback(test, BALANCE_ALL);
 	struct node_barn *barn = barn_of(st->cache, st->cpu);
 
-	sheaves_set_barns(st->cache, 3, 1);
+	set_barns(st->cache, 3, 1);
 	KUNIT_EXPECT_EQ(test, barn->max_full, 3);
 	KUNIT_EXPECT_EQ(test, barn->max_empty, 1);
 	grab(test, 20 * st->cap);
@@ -278,12 +354,12 @@ static void barn_limits_by_hand(struct kunit *test)
 	rounds(ROUNDS);
 	KUNIT_EXPECT_EQ(test, barn->max_full, 3);
 
-	sheaves_set_barns(st->cache, 0, 0);
+	set_barns(st->cache, 0, 0);
 	grab(test, 20 * st->cap);
 	release(test, 20 * st->cap);
 	KUNIT_EXPECT_EQ(test, barn->nr_full, 0);
 
-	sheaves_set_barns(st->cache, BARN_LIMIT_AUTO, BARN_LIMIT_AUTO);
+	set_barns(st->cache, BARN_LIMIT_AUTO, BARN_LIMIT_AUTO);
 	KUNIT_EXPECT_EQ(test, barn->max_full, BALANCE_MIN_SHEAVES);
 	expect_nothing_left(test);
 }
@@ -303,7 +379,7 @@ static void slow_start(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sheaves_here(st)->main->capacity, st->cap);
 
 	/* A CPU that has never had any, and no slow start. */
-	sheaves_set_feedback(st->cache, 0);
+	set_feedback(st->cache, 0);
 	expect_nothing_left(test);
 	sheaves_here(st)->fill = 0;
 	grab(test, 1);
@@ -404,13 +480,13 @@ static void grants_follow_limit(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, barn->max_full, 4);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(barn->granted), had / 4);
 
-	KUNIT_EXPECT_EQ(test, sheaves_set_barns(st->cache, 16, BARN_LIMIT_AUTO), 0);
+	KUNIT_EXPECT_EQ(test, set_barns(st->cache, 16, BARN_LIMIT_AUTO), 0);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(barn->granted), 0);
 	KUNIT_EXPECT_EQ(test, barn->max_empty, 16);
 	KUNIT_EXPECT_FALSE(test, sheaf_barn_grow(st->cache, barn, node, barn->max_full));
 	sheaf_barn_lower(st->cache, node, 4);
 	KUNIT_EXPECT_EQ(test, barn->max_full, 16);
-	KUNIT_EXPECT_EQ(test, sheaves_set_barns(st->cache, BARN_LIMIT_AUTO, BARN_LIMIT_AUTO), 0);
+	KUNIT_EXPECT_EQ(test, set_barns(st->cache, BARN_LIMIT_AUTO, BARN_LIMIT_AUTO), 0);
 	KUNIT_EXPECT_EQ(test, barn->max_full, BALANCE_MIN_SHEAVES);
 	expect_nothing_left(test);
 }
@@ -516,7 +592,7 @@ static void grow_all(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(s); i++) {
 		snprintf(name, sizeof(name), "slab_kunit_%u", i);
 		s[i] = new_cache(test, name, 2048, 0, NULL);
-		sheaves_set_feedback(s[i], BALANCE_GROWTH);
+		set_feedback(s[i], BALANCE_GROWTH);
 		bytes_of_sheaf = s[i]->size * sheaf_capacity(s[i]);
 		while (sheaf_barn_grow(s[i], s[i]->barns[node], node,
 				       s[i]->barns[node]->max_full))
@@ -556,6 +632,9 @@ static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(resize_remote),
 	KUNIT_CASE(resize_to_none_and_back),
 	KUNIT_CASE(resize_is_refused),
+#ifdef SLAB_SUPPORTS_SYSFS
+	KUNIT_CASE(files_wait_for_nobody),
+#endif
 	KUNIT_CASE(resize_without_memory),
 	KUNIT_CASE(barn_limits_by_hand),
 	KUNIT_CASE(slow_start),

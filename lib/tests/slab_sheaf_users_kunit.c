@@ -243,9 +243,9 @@ static void resize_meanwhile(struct crowd *c, unsigned int round)
 {
 	static const unsigned int capacities[] = { 124, 12, 0, 60, 4, 252 };
 
-	sheaves_set_feedback(c->cache, round % 3 ? BALANCE_ALL : 0);
-	sheaves_resize(c->cache, capacities[round % ARRAY_SIZE(capacities)]);
-	sheaves_set_barns(c->cache, round % 5 - 1, round % 4 - 1);
+	set_feedback(c->cache, round % 3 ? BALANCE_ALL : 0);
+	resize_sheaves(c->cache, capacities[round % ARRAY_SIZE(capacities)]);
+	set_barns(c->cache, round % 5 - 1, round % 4 - 1);
 	sheaves_round();
 	if (round % 7 == 0)
 		sheaves_give_back();

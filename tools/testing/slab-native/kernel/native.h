@@ -108,6 +108,8 @@ void kmem_cache_return_sheaf(struct kmem_cache *s, gfp_t gfp,
 void *kmem_cache_alloc_from_sheaf_noprof(struct kmem_cache *s, gfp_t gfp,
 					 struct slab_sheaf *sheaf);
 unsigned long kmem_cache_cached_objects(struct kmem_cache *s);
+void sheaves_lock(void);
+void sheaves_unlock(void);
 int sheaves_resize(struct kmem_cache *s, unsigned int capacity);
 int sheaves_set_barns(struct kmem_cache *s, int max_full, int max_empty);
 void sheaves_set_feedback(struct kmem_cache *s, unsigned int feedback);
@@ -135,6 +137,8 @@ void native_rcu_sheaves_barrier_on_cache(struct kmem_cache *s)
 #pragma weak kmem_cache_return_sheaf
 #pragma weak kmem_cache_alloc_from_sheaf_noprof
 #pragma weak kmem_cache_cached_objects
+#pragma weak sheaves_lock
+#pragma weak sheaves_unlock
 #pragma weak sheaves_resize
 #pragma weak sheaves_set_barns
 #pragma weak sheaves_set_feedback

@@ -380,19 +380,22 @@ static void do_resize(struct worker *w)
 
 	if (!sheaves_resize)
 		return;
-	switch (native_random(4)) {
+	if (!native_random(4)) {
+		sheaves_give_back();
+		return;
+	}
+	sheaves_lock();
+	switch (native_random(3)) {
 	case 0:
 		sheaves_resize(s, capacities[native_random(ARRAY_SIZE(capacities))]);
 		break;
 	case 1:
 		sheaves_set_feedback(s, native_random(16));
 		break;
-	case 2:
-		sheaves_set_barns(s, native_random(12) - 1, native_random(12) - 1);
-		break;
 	default:
-		sheaves_give_back();
+		sheaves_set_barns(s, native_random(12) - 1, native_random(12) - 1);
 	}
+	sheaves_unlock();
 }
 
 /* What happens every two seconds, more often. */
