@@ -3,7 +3,8 @@
 #
 # The tests that fit into the time somebody waits for: style, the tooling on a small fake
 # kernel, the series as mails, four kernels, and their boots with KUnit and the kselftests on
-# the machines that matter. Boots of a built kernel run while the next one is built. Needs the
+# the machines that matter. Boots of a built kernel run while the next one is built, as many
+# things at a time as there are processors. Needs the
 # laid tree (make tree); prints a line per check and ends with `N passed, N failed'.
 #
 #   CHECK_SECS=N   who has so much time only: what has not begun N seconds after the start is
@@ -51,6 +52,32 @@ results() {
 	for ((i = 0; i < $1; i++)); do
 		result "$2"
 	done
+}
+
+# So many builds and guests at a time as there are processors, in SLOT, which is then locked:
+# with more of them, what must be done in time is not. Builds come first, as boots wait for them.
+take_slot() {
+	local i
+
+	[ $BASHPID -ne $$ ] || touch "$DIR/first"
+	while :; do
+		for ((i = 0; i < $(nproc); i++)); do
+			[ $BASHPID -eq $$ ] || [ ! -e "$DIR/first" ] || break
+			exec {SLOT}>"$DIR/slot-$i"
+			if flock -n "$SLOT"; then
+				[ $BASHPID -ne $$ ] || rm "$DIR/first"
+				return
+			fi
+			exec {SLOT}>&-
+		done
+		sleep 1
+	done
+}
+
+# Others may have the file open, who were started meanwhile.
+give_slot() {
+	flock -u "$SLOT"
+	exec {SLOT}>&-
 }
 
 # late NAME: whether there is no time for it any more; then it is told.
@@ -104,12 +131,19 @@ limited() {
 
 # check NAME COMMAND...: one check. A log by its name; the end of it if it fails.
 check() {
-	local name=$1 log t0=$SECONDS
+	local name=$1 log t0 rc=0
 
 	shift
-	! late "$name" || return 1
+	take_slot
+	if late "$name"; then
+		give_slot
+		return 1
+	fi
+	t0=$SECONDS
 	log=$DIR/${name//[^a-z0-9_=-]/-}.log
-	if limited "$@" >"$log" 2>&1 </dev/null; then
+	limited "$@" >"$log" 2>&1 </dev/null || rc=$?
+	give_slot
+	if [ $rc -eq 0 ]; then
 		result ok
 		say "ok      $name ($((SECONDS - t0)) s)"
 	else
@@ -121,10 +155,14 @@ check() {
 
 # tap NAME SCRIPT: each line of TAP is a check.
 tap() {
-	local name=$1 log=$DIR/$1.log t0=$SECONDS good bad
+	local name=$1 log=$DIR/$1.log t0 good bad
 
-	! late "$name" || return 0
-	LONGEST=900 limited "$SCRIPTS/tests/$2" >"$log" 2>&1 </dev/null || echo "not ok - $2 ran to its end" >>"$log"
+	take_slot
+	t0=$SECONDS
+	late "$name" || LONGEST=900 limited "$SCRIPTS/tests/$2" >"$log" 2>&1 </dev/null ||
+		echo "not ok - $2 ran to its end" >>"$log"
+	give_slot
+	[ -e "$log" ] || return 0
 	good=$(grep -c '^ok ' "$log" || :)
 	bad=$(grep -c '^not ok ' "$log" || :)
 	results "$good" ok
@@ -153,10 +191,13 @@ boot() {
 
 # selftest TOPOLOGY: the kselftests, each of which is a check.
 selftest() {
-	local log=$DIR/selftest-$1.log t0=$SECONDS good bad rc=0
+	local log=$DIR/selftest-$1.log t0 good bad rc=0
 
-	! late "selftests $1" || return 0
-	TOPOLOGY=$1 "$SCRIPTS/selftest.sh" >"$log" 2>&1 </dev/null || rc=$?
+	take_slot
+	t0=$SECONDS
+	late "selftests $1" || TOPOLOGY=$1 "$SCRIPTS/selftest.sh" >"$log" 2>&1 </dev/null || rc=$?
+	give_slot
+	[ -e "$log" ] || return 0
 	good=$(grep -cE '^\[ *[0-9:]+\] ok  ' "$log" || :)
 	bad=$(grep -cE '^\[ *[0-9:]+\] FAILED ' "$log" || :)
 	results "$good" ok
@@ -234,14 +275,9 @@ boots_isolated() {
 	selftest kmemleak
 	selftest events
 	selftest faults
-	selftest faults-kunit
 	selftest dimm
 }
-boots_debug() {
-	boot debug 4cpu TOPOLOGY=4cpu
-	boot debug nodes8 TOPOLOGY=nodes8
-	boot debug rcu_nocbs APPEND=rcu_nocbs=all
-}
+boots_debug() { boot debug 4cpu TOPOLOGY=4cpu; }
 
 [ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
 # Four kernels, parts of others, a second work tree and the peer's source; where some of it is there, it has

@@ -1005,11 +1005,9 @@ static void flood_is_helped(struct kunit *test)
 		flood(test, nr);
 		/*
 		 * The work item runs on this CPU, and so only while this sleeps; RCU starts it
-		 * after a grace period that nobody has expedited. If another one has begun before
-		 * the flood, the first that is expedited may do no more than end that one.
+		 * after a grace period that nobody has expedited.
 		 */
 		sched_set_fifo_low(current);
-		synchronize_rcu_expedited();
 		synchronize_rcu_expedited();
 		before = nr_freed(st);
 		release_rcu(st, 1);
