@@ -186,7 +186,7 @@ boot() {
 	shift 2
 	check "boot $config $name" env "$@" "$SCRIPTS/boot.sh" -n "check-$config-$name" "$config" \
 		"python3 -B $SCRIPTS/guest/report.py" || :
-	grep -h '^KUnit' "$DIR/boot-$config-$name.log" | sed 's/^/          /' || :
+	grep -hs '^KUnit' "$DIR/boot-$config-$name.log" | sed 's/^/          /' || :
 }
 
 # selftest TOPOLOGY: the kselftests, each of which is a check.
