@@ -41,8 +41,9 @@
  * a list, and whoever removes a sheaf there, under rs->lock, owns it; the CPU that
  * finds it gone when it is full leaves it alone. Thus the work item collects what has
  * not become full after five seconds, which bounds how long an object waits to what
- * it was before; shrinkers and barriers collect it at once; and a CPU that goes
- * offline needs no treatment of its own. Only, the CPU may be about to store one more
+ * it was before; barriers collect it at once, shrinkers where too little is ready and
+ * nothing waits that was taken away before; and a CPU that goes offline needs no
+ * treatment of its own. Only, the CPU may be about to store one more
  * object there. It does so with preemption disabled (on PREEMPT_RT, in a read-side
  * critical section of RCU, as all spinlocks are), so after a grace period it is done.
  * Only then the last object in the sheaf begins to wait for its readers, for that it
@@ -870,13 +871,17 @@ static void after_gp_fn(struct work_struct *work)
 			       after_gp));
 }
 
-/* Take away what a CPU has collected so far. */
-static void collect_now(struct rcu_sheaves *rs)
+/*
+ * Take away what a CPU has collected so far. Who is short of memory asks again and again,
+ * with @again: not while that waits which was taken before, or each object would soon be in
+ * a sheaf of its own.
+ */
+static void collect_now(struct rcu_sheaves *rs, bool again)
 {
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&rs->lock, flags);
-	if (!list_empty(&rs->filling)) {
+	if (!list_empty(&rs->filling) && !(again && rs->taken.first)) {
 		take_all_away(rs);
 		wake_up_queue(rs);
 	}
@@ -884,23 +889,7 @@ static void collect_now(struct rcu_sheaves *rs)
 	report_filling(rs);
 }
 
-/*
- * The same for who is short of memory and asks again and again: not while that waits which
- * was taken away before, or each object would soon be in a sheaf of its own.
- */
-static void collect_early(struct rcu_sheaves *rs)
-{
-	unsigned long flags;
-	bool waiting;
-
-	raw_spin_lock_irqsave(&rs->lock, flags);
-	waiting = rs->taken.first;
-	raw_spin_unlock_irqrestore(&rs->lock, flags);
-	if (!waiting)
-		collect_now(rs);
-}
-
-/* If it has been there for long enough; or else come back for it. */
+/* The same, if it has been there for long enough; or else come back for it. */
 static void collect_fn(struct work_struct *work)
 {
 	struct rcu_sheaves *rs = container_of(to_delayed_work(work),
@@ -930,7 +919,7 @@ static void collect_fn(struct work_struct *work)
  */
 void kfree_rcu_cpu_dead(unsigned int cpu)
 {
-	collect_now(per_cpu_ptr(&rcu_sheaves, cpu));
+	collect_now(per_cpu_ptr(&rcu_sheaves, cpu), false);
 }
 
 /**
@@ -1150,7 +1139,7 @@ unsigned long kfree_rcu_sheaves_scan(unsigned long nr)
 		while (done < nr && (freed = free_one(rs)))
 			done += freed;
 		if (done < nr)
-			collect_early(rs);
+			collect_now(rs, true);
 	}
 	return done;
 }

@@ -742,7 +742,8 @@ EXPORT_SYMBOL_IF_KUNIT(sheaves_lock);
  * sheaves_trylock - the same without waiting for anybody
  *
  * Who creates a cache has slab_mutex. If its directory in sysfs cannot be completed, he
- * removes what is there already, and waits for those who are in one of its files.
+ * removes what is there already, and waits for those who are in one of its files. So these
+ * must not wait for him, nor for a CPU that comes or goes, which wants slab_mutex, too.
  *
  * Context: Task.
  * Return: Whether it is locked.

@@ -4,8 +4,8 @@
 # The tests that fit into the time somebody waits for: style, the tooling on a small fake
 # kernel, the series as mails, four kernels, and their boots with KUnit and the kselftests on
 # the machines that matter. Boots of a built kernel run while the next one is built, as many
-# things at a time as there are processors. Needs the
-# laid tree (make tree); prints a line per check and ends with `N passed, N failed'.
+# things at a time as there are processors. Needs the laid tree (make tree); prints a line per
+# check and ends with `N passed, N failed'.
 #
 #   CHECK_SECS=N   who has so much time only: what has not begun N seconds after the start is
 #                  left out, and named, also at the end
@@ -87,6 +87,19 @@ late() {
 	say "left out $1: CHECK_SECS=$CHECK_SECS is over"
 }
 
+# in_slot NAME LOG COMMAND...: run it, when there is a slot, with its output in LOG. There is no
+# LOG if there is no time for it. Sets T0 to when it began.
+in_slot() {
+	local name=$1 log=$2 rc=0
+
+	shift 2
+	take_slot
+	T0=$SECONDS
+	late "$name" || "$@" >"$log" 2>&1 </dev/null || rc=$?
+	give_slot
+	return $rc
+}
+
 # complain WHAT LOG: the line and, from standard input, what shows why. Both are
 # told again at the end: of a long output people often have that only.
 complain() {
@@ -131,37 +144,28 @@ limited() {
 
 # check NAME COMMAND...: one check. A log by its name; the end of it if it fails.
 check() {
-	local name=$1 log t0 rc=0
+	local name=$1 log rc=0
 
 	shift
-	take_slot
-	if late "$name"; then
-		give_slot
-		return 1
-	fi
-	t0=$SECONDS
 	log=$DIR/${name//[^a-z0-9_=-]/-}.log
-	limited "$@" >"$log" 2>&1 </dev/null || rc=$?
-	give_slot
+	in_slot "$name" "$log" limited "$@" || rc=$?
+	[ -e "$log" ] || return 1
 	if [ $rc -eq 0 ]; then
 		result ok
-		say "ok      $name ($((SECONDS - t0)) s)"
+		say "ok      $name ($((SECONDS - T0)) s)"
 	else
 		result failed
-		tail -n 30 "$log" | complain "$name ($((SECONDS - t0)) s)" "$log"
+		tail -n 30 "$log" | complain "$name ($((SECONDS - T0)) s)" "$log"
 		return 1
 	fi
 }
 
 # tap NAME SCRIPT: each line of TAP is a check.
 tap() {
-	local name=$1 log=$DIR/$1.log t0 good bad
+	local name=$1 log=$DIR/$1.log good bad
 
-	take_slot
-	t0=$SECONDS
-	late "$name" || LONGEST=900 limited "$SCRIPTS/tests/$2" >"$log" 2>&1 </dev/null ||
+	LONGEST=900 in_slot "$name" "$log" limited "$SCRIPTS/tests/$2" ||
 		echo "not ok - $2 ran to its end" >>"$log"
-	give_slot
 	[ -e "$log" ] || return 0
 	good=$(grep -c '^ok ' "$log" || :)
 	bad=$(grep -c '^not ok ' "$log" || :)
@@ -172,10 +176,10 @@ tap() {
 		bad=1
 	fi
 	if [ "$bad" -eq 0 ]; then
-		say "ok      $name: $good tests ($((SECONDS - t0)) s)"
+		say "ok      $name: $good tests ($((SECONDS - T0)) s)"
 	else
 		sed -n '/^not ok/,/^ok/{/^ok/!p}' "$log" |
-			complain "$name: $bad of $((good + bad)) tests ($((SECONDS - t0)) s)" "$log"
+			complain "$name: $bad of $((good + bad)) tests ($((SECONDS - T0)) s)" "$log"
 	fi
 }
 
@@ -191,22 +195,19 @@ boot() {
 
 # selftest TOPOLOGY: the kselftests, each of which is a check.
 selftest() {
-	local log=$DIR/selftest-$1.log t0 good bad rc=0
+	local log=$DIR/selftest-$1.log good bad rc=0
 
-	take_slot
-	t0=$SECONDS
-	late "selftests $1" || TOPOLOGY=$1 "$SCRIPTS/selftest.sh" >"$log" 2>&1 </dev/null || rc=$?
-	give_slot
+	in_slot "selftests $1" "$log" env TOPOLOGY="$1" "$SCRIPTS/selftest.sh" || rc=$?
 	[ -e "$log" ] || return 0
 	good=$(grep -cE '^\[ *[0-9:]+\] ok  ' "$log" || :)
 	bad=$(grep -cE '^\[ *[0-9:]+\] FAILED ' "$log" || :)
 	results "$good" ok
 	results "$bad" failed
 	if [ "$bad" -eq 0 ] && [ "$good" -gt 0 ] && [ $rc -eq 0 ]; then
-		say "ok      selftests $1: $good tests ($((SECONDS - t0)) s)"
+		say "ok      selftests $1: $good tests ($((SECONDS - T0)) s)"
 	else
 		[ "$bad" -gt 0 ] || result failed
-		tail -n 60 "$log" | complain "selftests $1 ($((SECONDS - t0)) s)" "$log"
+		tail -n 60 "$log" | complain "selftests $1 ($((SECONDS - T0)) s)" "$log"
 	fi
 }
 
@@ -280,8 +281,8 @@ boots_isolated() {
 boots_debug() { boot debug 4cpu TOPOLOGY=4cpu; }
 
 [ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
-# Four kernels, parts of others, a second work tree and the peer's source; where some of it is there, it has
-# been begun, and each of them looks for itself.
+# Four kernels, parts of others, a second work tree and the peer's source; where some of it is
+# there, it has been begun, and each of them looks for itself.
 [ -e "$OBJ/guest/vmlinux" ] || need_space "$OUT" "${NEED_GB:-9}" "make check"
 
 # What takes seconds comes first. Then kernels, of which those whose boots take longest come

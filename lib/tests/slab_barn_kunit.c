@@ -29,7 +29,7 @@
 
 #include "../../mm/slab_barn.h"
 
-#define NR_SHEAVES	16
+#define NR_SHEAVES	256
 #define NO_LIMIT	UINT_MAX
 
 struct barn_test {
@@ -440,54 +440,38 @@ static void barn_take_oldest_sheaves(struct kunit *test)
 /* More than are taken at a time. */
 #define MANY	100
 
-static void put_many(struct kunit *test, struct slab_sheaf *sheaves)
-{
-	unsigned int i;
-
-	for (i = 0; i < MANY; i++) {
-		KUNIT_ASSERT_TRUE(test, barn_put_full(the_barn(test), &sheaves[i]));
-		KUNIT_ASSERT_TRUE(test, barn_put_empty(the_barn(test), &sheaves[MANY + i]));
-	}
-}
-
 static void expect_oldest(struct kunit *test, struct list_head *list,
-			  struct slab_sheaf *oldest, unsigned int nr)
+			  unsigned int first, unsigned int n)
 {
-	struct slab_sheaf *next;
-
-	KUNIT_ASSERT_EQ(test, list_length(list), nr);
-	while (nr--) {
-		next = list_first_entry(list, struct slab_sheaf, barn_list);
-		KUNIT_ASSERT_PTR_EQ(test, next, oldest + nr);
-		list_del(&next->barn_list);
-	}
+	KUNIT_ASSERT_EQ(test, list_length(list), n);
+	while (n--)
+		expect_next(test, list, first + n);
 }
 
 static void barn_takes_many(struct kunit *test)
 {
 	struct node_barn *barn = the_barn(test);
-	struct slab_sheaf *sheaves;
 	LIST_HEAD(empty);
 	LIST_HEAD(full);
 	unsigned int i;
 
-	sheaves = kunit_kcalloc(test, 2 * MANY, sizeof(*sheaves), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, sheaves);
-	put_many(test, sheaves);
+	put_full(test, 0, MANY);
+	put_empty(test, MANY, MANY);
 	barn_take_oldest(barn, MANY - 10, &full);
 	expect_barn(test, 10, MANY);
-	expect_oldest(test, &full, sheaves, MANY - 10);
+	expect_oldest(test, &full, 0, MANY - 10);
 	barn_take_all(barn, &full, &empty);
 	expect_barn(test, 0, 0);
-	expect_oldest(test, &full, sheaves + MANY - 10, 10);
-	expect_oldest(test, &empty, sheaves + MANY, MANY);
+	expect_oldest(test, &full, MANY - 10, 10);
+	expect_oldest(test, &empty, MANY, MANY);
 
-	put_many(test, sheaves);
+	put_full(test, 0, MANY);
+	put_empty(test, MANY, MANY);
 	for (i = 0; i < 3; i++)
 		barn_take_unneeded(barn, &full, &empty);
 	expect_barn(test, 0, 0);
-	expect_oldest(test, &full, sheaves, MANY);
-	expect_oldest(test, &empty, sheaves + MANY, MANY);
+	expect_oldest(test, &full, 0, MANY);
+	expect_oldest(test, &empty, MANY, MANY);
 }
 
 /* What was there all the time, in two intervals. */
