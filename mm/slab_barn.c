@@ -441,59 +441,73 @@ struct slab_sheaf *barn_swap_full(struct node_barn *barn,
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_swap_full);
 
-static void take_oldest_full(struct node_barn *barn, unsigned int nr,
-			     struct list_head *full)
+/*
+ * What somebody takes out of a barn: how many sheaves are still to come, and where they go.
+ * So many are taken at a time: a barn may be long, and others wait for its lock. In between
+ * they may take what was to come.
+ */
+#define BARN_BATCH	32U
+
+struct barn_taking {
+	unsigned int nr_full;
+	unsigned int nr_empty;
+	struct list_head *full;
+	struct list_head *empty;
+};
+
+static void take_oldest_full(struct node_barn *barn, struct barn_taking *t)
 {
 	struct slab_sheaf *sheaf;
+	unsigned int nr;
 
-	for (nr = min(nr, barn->nr_full); nr; nr--) {
+	t->nr_full = min(t->nr_full, barn->nr_full);
+	for (nr = min(t->nr_full, BARN_BATCH); nr; nr--) {
 		sheaf = list_last_entry(&barn->sheaves_full, struct slab_sheaf,
 					barn_list);
 		if (!sheaf_is_linked(&sheaf->barn_list)) {
-			list_add(&lose_full(barn, sheaf)->barn_list, full);
+			list_add(&lose_full(barn, sheaf)->barn_list, t->full);
 			break;
 		}
 		remove_full(barn, sheaf);
-		list_add(&sheaf->barn_list, full);
+		list_add(&sheaf->barn_list, t->full);
+		t->nr_full--;
 	}
 }
 
-static void take_oldest_empty(struct node_barn *barn, unsigned int nr,
-			      struct list_head *empty)
+static void take_oldest_empty(struct node_barn *barn, struct barn_taking *t)
 {
 	struct slab_sheaf *sheaf;
+	unsigned int nr;
 
-	for (nr = min(nr, barn->nr_empty); nr; nr--) {
+	t->nr_empty = min(t->nr_empty, barn->nr_empty);
+	for (nr = min(t->nr_empty, BARN_BATCH); nr; nr--) {
 		sheaf = list_last_entry(&barn->sheaves_empty, struct slab_sheaf,
 					barn_list);
 		if (!sheaf_is_linked(&sheaf->barn_list)) {
-			list_add(&lose_empty(barn, sheaf)->barn_list, empty);
+			list_add(&lose_empty(barn, sheaf)->barn_list, t->empty);
 			break;
 		}
 		remove_empty(barn, sheaf);
-		list_add(&sheaf->barn_list, empty);
+		list_add(&sheaf->barn_list, t->empty);
+		t->nr_empty--;
 	}
 }
 
-/* So many are taken at a time: a barn may be long, and others wait for its lock. */
-#define BARN_BATCH	32U
-
-static void take_batches(struct node_barn *barn,
-			 unsigned int nr_full, struct list_head *full,
-			 unsigned int nr_empty, struct list_head *empty)
+static void take_batch(struct node_barn *barn, struct barn_taking *t)
 {
-	unsigned int some_full, some_empty;
+	lockdep_assert_held(&barn->lock);
+	take_oldest_full(barn, t);
+	take_oldest_empty(barn, t);
+}
+
+static void take_batches(struct node_barn *barn, struct barn_taking *t)
+{
 	unsigned long flags;
 
-	while (nr_full || nr_empty) {
-		some_full = min(nr_full, BARN_BATCH);
-		some_empty = min(nr_empty, BARN_BATCH);
+	while (t->nr_full || t->nr_empty) {
 		lock_barn(barn, flags);
-		take_oldest_full(barn, some_full, full);
-		take_oldest_empty(barn, some_empty, empty);
+		take_batch(barn, t);
 		unlock_barn(barn, flags);
-		nr_full -= some_full;
-		nr_empty -= some_empty;
 	}
 }
 
@@ -523,18 +537,20 @@ static void splice_all(struct node_barn *barn, struct list_head *full,
 void barn_take_all(struct node_barn *barn, struct list_head *full,
 		   struct list_head *empty)
 {
+	struct barn_taking t = { .full = full, .empty = empty };
 	unsigned long flags;
 
+	lock_barn(barn, flags);
 	if (IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED)) {
 		/* Each link is looked at before it is followed. */
-		take_batches(barn, READ_ONCE(barn->nr_full), full,
-			     READ_ONCE(barn->nr_empty), empty);
-		return;
+		t.nr_full = barn->nr_full;
+		t.nr_empty = barn->nr_empty;
+		take_batch(barn, &t);
+	} else {
+		splice_all(barn, full, empty);
 	}
-
-	lock_barn(barn, flags);
-	splice_all(barn, full, empty);
 	unlock_barn(barn, flags);
+	take_batches(barn, &t);
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_take_all);
 
@@ -549,7 +565,9 @@ EXPORT_SYMBOL_IF_KUNIT(barn_take_all);
 void barn_take_oldest(struct node_barn *barn, unsigned int nr,
 		      struct list_head *full)
 {
-	take_batches(barn, nr, full, 0, NULL);
+	struct barn_taking t = { .nr_full = nr, .full = full };
+
+	take_batches(barn, &t);
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_take_oldest);
 
@@ -569,15 +587,18 @@ EXPORT_SYMBOL_IF_KUNIT(barn_take_oldest);
 unsigned int barn_take_unneeded(struct node_barn *barn, struct list_head *full,
 				struct list_head *empty)
 {
-	unsigned int nr_full, nr_empty, most;
+	struct barn_taking t = { .full = full, .empty = empty };
 	unsigned long flags;
+	unsigned int most;
 
 	lock_barn(barn, flags);
-	nr_full = balance_unneeded(&barn->range_full, barn->nr_full);
-	nr_empty = balance_unneeded(&barn->range_empty, barn->nr_empty);
+	t.nr_full = balance_unneeded(&barn->range_full, barn->nr_full);
+	t.nr_empty = balance_unneeded(&barn->range_empty, barn->nr_empty);
 	most = balance_used(&barn->range_full);
+	/* Who puts a sheaf in before these are taken makes the barn look larger. */
+	take_batch(barn, &t);
 	unlock_barn(barn, flags);
-	take_batches(barn, nr_full, full, nr_empty, empty);
+	take_batches(barn, &t);
 	return most;
 }
 EXPORT_SYMBOL_IF_KUNIT(barn_take_unneeded);

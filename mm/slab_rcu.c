@@ -1145,6 +1145,43 @@ unsigned long kfree_rcu_sheaves_scan(unsigned long nr)
 }
 EXPORT_SYMBOL_IF_KUNIT(kfree_rcu_sheaves_scan);
 
+#if IS_ENABLED(CONFIG_KUNIT)
+/**
+ * kfree_rcu_sheaves_hold - for tests: leave a CPU's queues to those who call
+ * @cpu: The CPU.
+ *
+ * No work item looks at them until kfree_rcu_sheaves_go_on() is called.
+ *
+ * Context: Any but NMI.
+ * Return: Whether it is so. If not, a work item is about to look at them now.
+ */
+bool kfree_rcu_sheaves_hold(unsigned int cpu)
+{
+	struct rcu_sheaves *rs = per_cpu_ptr(&rcu_sheaves, cpu);
+	unsigned long flags;
+	bool held;
+
+	raw_spin_lock_irqsave(&rs->lock, flags);
+	held = !rs->awake;
+	rs->awake = true;
+	raw_spin_unlock_irqrestore(&rs->lock, flags);
+	return held;
+}
+EXPORT_SYMBOL_IF_KUNIT(kfree_rcu_sheaves_hold);
+
+/**
+ * kfree_rcu_sheaves_go_on - for tests: free what has waited since kfree_rcu_sheaves_hold()
+ * @cpu: The CPU.
+ *
+ * Context: Any but NMI.
+ */
+void kfree_rcu_sheaves_go_on(unsigned int cpu)
+{
+	wait_for_more(per_cpu_ptr(&rcu_sheaves, cpu));
+}
+EXPORT_SYMBOL_IF_KUNIT(kfree_rcu_sheaves_go_on);
+#endif
+
 /* The lock order that is told above is known before anybody depends on it. */
 static void __init tell_lock_order(struct rcu_sheaves *rs)
 {

@@ -607,6 +607,10 @@ static inline void sheaves_cpu_dead(struct kmem_cache *s, unsigned int cpu) { }
 #ifdef CONFIG_SLAB_RCU_SHEAVES
 void kfree_rcu_sheaves_give(struct kmem_cache *s);
 void kfree_rcu_cpu_dead(unsigned int cpu);
+#if IS_ENABLED(CONFIG_KUNIT)
+bool kfree_rcu_sheaves_hold(unsigned int cpu);
+void kfree_rcu_sheaves_go_on(unsigned int cpu);
+#endif
 #else
 static inline void kfree_rcu_sheaves_give(struct kmem_cache *s) { }
 static inline void kfree_rcu_cpu_dead(unsigned int cpu) { }

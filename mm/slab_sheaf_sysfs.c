@@ -226,14 +226,18 @@ static ssize_t sheaf_feedback_show(struct kmem_cache *s, char *buf)
 static ssize_t sheaf_feedback_store(struct kmem_cache *s, const char *buf,
 				    size_t length)
 {
-	unsigned int feedback = READ_ONCE(s->feedback);
-	int err = parse_feedback(buf, &feedback) ?: lock_in_file();
+	unsigned int feedback;
+	int err = lock_in_file();
 
 	if (err)
 		return err;
-	sheaves_set_feedback(s, feedback);
+	/* What is not named stays as it is. */
+	feedback = s->feedback;
+	err = parse_feedback(buf, &feedback);
+	if (!err)
+		sheaves_set_feedback(s, feedback);
 	sheaves_unlock();
-	return length;
+	return err ?: length;
 }
 SLAB_ATTR(sheaf_feedback);
 

@@ -739,6 +739,78 @@ static void run_on_all_cpus(struct workqueue_struct *wq, struct juggler_work *wo
 	cpus_read_unlock();
 }
 
+/* Takes the oldest sheaves at the same time as somebody else. */
+struct barn_taker {
+	struct work_struct work;
+	struct juggler_start *start;
+	struct node_barn *barn;
+	struct list_head full;
+};
+
+static void take_from_barn(struct barn_taker *t)
+{
+	if (atomic_dec_and_test(&t->start->missing))
+		complete_all(&t->start->all_there);
+	wait_for_completion_timeout(&t->start->all_there, JUGGLER_TIME);
+	barn_take_oldest(t->barn, MANY, &t->full);
+}
+
+static void barn_taker_fn(struct work_struct *work)
+{
+	take_from_barn(container_of(work, struct barn_taker, work));
+}
+
+static void barn_taker_init(struct barn_taker *t, struct juggler_start *start,
+			    struct node_barn *barn)
+{
+	t->start = start;
+	t->barn = barn;
+	INIT_LIST_HEAD(&t->full);
+}
+
+/* Nobody has what the other one has. The oldest are the last. */
+static void expect_share(struct kunit *test, struct list_head *list, bool *found)
+{
+	struct slab_sheaf *s, *newer = NULL;
+
+	list_for_each_entry(s, list, barn_list) {
+		KUNIT_EXPECT_FALSE(test, found[s - sheaf(test, 0)]);
+		found[s - sheaf(test, 0)] = true;
+		if (newer)
+			KUNIT_EXPECT_LT(test, s - newer, 0);
+		newer = s;
+	}
+}
+
+/* What one takes in between two batches does not come to the other. */
+static void barn_taken_by_two(struct kunit *test)
+{
+	struct barn_taker other, self;
+	struct juggler_start start;
+	bool found[MANY];
+	unsigned int i;
+
+	for (i = 0; i < 100; i++) {
+		put_full(test, 0, MANY);
+		memset(found, false, sizeof(found));
+		init_completion(&start.all_there);
+		atomic_set(&start.missing, 2);
+		barn_taker_init(&other, &start, the_barn(test));
+		barn_taker_init(&self, &start, the_barn(test));
+		INIT_WORK_ONSTACK(&other.work, barn_taker_fn);
+		queue_work(system_unbound_wq, &other.work);
+		take_from_barn(&self);
+		flush_work(&other.work);
+		destroy_work_on_stack(&other.work);
+
+		expect_barn(test, 0, 0);
+		KUNIT_EXPECT_EQ(test, list_length(&self.full) + list_length(&other.full),
+				MANY);
+		expect_share(test, &self.full, found);
+		expect_share(test, &other.full, found);
+	}
+}
+
 static void barn_concurrent(struct kunit *test)
 {
 	unsigned int i, nr = num_online_cpus();
@@ -977,6 +1049,7 @@ static struct kunit_case barn_cases[] = {
 	KUNIT_CASE(barn_counts_who_waits),
 	KUNIT_CASE(barn_in_hardirq),
 	KUNIT_CASE(barn_hardirq_on_task),
+	KUNIT_CASE(barn_taken_by_two),
 	KUNIT_CASE(barn_concurrent),
 	{}
 };

@@ -378,7 +378,7 @@ static void do_resize(struct worker *w)
 	static const unsigned int capacities[] = { 0, 4, 12, 28, 60, 60, 60, 124 };
 	struct kmem_cache *s = caches[some_cache()];
 
-	if (!sheaves_resize)
+	if (!sheaves_lock)
 		return;
 	if (!native_random(4)) {
 		sheaves_give_back();
