@@ -743,15 +743,23 @@ static void run_on_all_cpus(struct workqueue_struct *wq, struct juggler_work *wo
 struct barn_taker {
 	struct work_struct work;
 	struct juggler_start *start;
+	atomic_t *asleep;		/* who has still to wake up */
 	struct node_barn *barn;
 	struct list_head full;
 };
 
 static void take_from_barn(struct barn_taker *t)
 {
+	unsigned long end;
+
 	if (atomic_dec_and_test(&t->start->missing))
 		complete_all(&t->start->all_there);
 	wait_for_completion_timeout(&t->start->all_there, JUGGLER_TIME);
+	/* The last one to come has not slept: with one CPU, he goes first. */
+	atomic_dec(t->asleep);
+	end = jiffies + 2;
+	while (atomic_read(t->asleep) && time_before(jiffies, end))
+		cpu_relax();
 	barn_take_oldest(t->barn, MANY, &t->full);
 }
 
@@ -761,9 +769,10 @@ static void barn_taker_fn(struct work_struct *work)
 }
 
 static void barn_taker_init(struct barn_taker *t, struct juggler_start *start,
-			    struct node_barn *barn)
+			    atomic_t *asleep, struct node_barn *barn)
 {
 	t->start = start;
+	t->asleep = asleep;
 	t->barn = barn;
 	INIT_LIST_HEAD(&t->full);
 }
@@ -788,6 +797,7 @@ static void barn_taken_by_two(struct kunit *test)
 	struct barn_taker other, self;
 	struct juggler_start start;
 	bool found[MANY];
+	atomic_t asleep;
 	unsigned int i;
 
 	for (i = 0; i < 100; i++) {
@@ -795,8 +805,9 @@ static void barn_taken_by_two(struct kunit *test)
 		memset(found, false, sizeof(found));
 		init_completion(&start.all_there);
 		atomic_set(&start.missing, 2);
-		barn_taker_init(&other, &start, the_barn(test));
-		barn_taker_init(&self, &start, the_barn(test));
+		atomic_set(&asleep, 2);
+		barn_taker_init(&other, &start, &asleep, the_barn(test));
+		barn_taker_init(&self, &start, &asleep, the_barn(test));
 		INIT_WORK_ONSTACK(&other.work, barn_taker_fn);
 		queue_work(system_unbound_wq, &other.work);
 		take_from_barn(&self);

@@ -99,6 +99,15 @@ ktap '    ok 1 first' 'Kernel panic - not syncing: Fatal exception'
 ok "the guest died" says '^the guest died in slab_x.second: Fatal exception$'
 ktap '    ok 1 first' '    ok 2 second' '    ok 3 third' 'WARNING: CPU: 0 at mm/slub.c' 'ok 1 slab_x'
 ok "the kernel noticed" says '^a splat: WARNING'
+# A suite of which another kernel is made: it is none that died.
+printf '\tKUNIT_CASE(other),\n' >"$TREE/lib/tests/slab_y_kunit.c"
+list 'in: a' 'tests: slab_*' '-	return 1;' '+	return 1 + MUTANT;'
+ktap '    ok 1 first' '    ok 2 second' '    ok 3 third' 'ok 1 slab_x'
+ok "a suite that the kernel does not have" says '^NOBODY NOTICED$'
+ktap '    ok 1 first' '    ok 2 second' '    ok 3 third' 'ok 1 slab_x'
+sed -i 's/] 1\.\.1\r/] 1..2\r/' "$LOG"
+ok "the guest died before another suite" says '^the guest died in no test: no end within the time$'
+rm "$TREE/lib/tests/slab_y_kunit.c"
 
 # said LINE...: the log of a guest with the one mutant, and what becomes of it.
 said() {
