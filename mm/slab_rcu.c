@@ -1152,8 +1152,8 @@ EXPORT_SYMBOL_IF_KUNIT(kfree_rcu_sheaves_scan);
  *
  * No work item looks at them until kfree_rcu_sheaves_go_on() is called.
  *
- * Context: Any but NMI.
- * Return: Whether it is so. If not, a work item is about to look at them now.
+ * Context: Task that may sleep.
+ * Return: Whether it is so. If not, there is something in them that is not yet held.
  */
 bool kfree_rcu_sheaves_hold(unsigned int cpu)
 {
@@ -1161,6 +1161,9 @@ bool kfree_rcu_sheaves_hold(unsigned int cpu)
 	unsigned long flags;
 	bool held;
 
+	/* Who found nothing left, and was to come back all the same. */
+	flush_delayed_work(&rs->soon);
+	flush_rcu_work(&rs->after_gp);
 	raw_spin_lock_irqsave(&rs->lock, flags);
 	held = !rs->awake;
 	rs->awake = true;

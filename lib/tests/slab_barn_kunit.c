@@ -739,108 +739,6 @@ static void run_on_all_cpus(struct workqueue_struct *wq, struct juggler_work *wo
 	cpus_read_unlock();
 }
 
-/* So many that who takes them all meets somebody else who does. */
-#define LOTS		2000
-
-/* Takes the oldest sheaves at the same time as somebody else. */
-struct barn_taker {
-	struct work_struct work;
-	struct juggler_start *start;
-	atomic_t *asleep;		/* who has still to wake up */
-	struct node_barn *barn;
-	struct list_head full;
-};
-
-static void take_from_barn(struct barn_taker *t)
-{
-	unsigned long end;
-
-	if (atomic_dec_and_test(&t->start->missing))
-		complete_all(&t->start->all_there);
-	wait_for_completion_timeout(&t->start->all_there, JUGGLER_TIME);
-	/* The last one to come has not slept: with one CPU, he goes first. */
-	atomic_dec(t->asleep);
-	end = jiffies + 2;
-	while (atomic_read(t->asleep) && time_before(jiffies, end))
-		cpu_relax();
-	barn_take_oldest(t->barn, LOTS, &t->full);
-}
-
-static void barn_taker_fn(struct work_struct *work)
-{
-	take_from_barn(container_of(work, struct barn_taker, work));
-}
-
-static void barn_taker_init(struct barn_taker *t, struct juggler_start *start,
-			    atomic_t *asleep, struct node_barn *barn)
-{
-	t->start = start;
-	t->asleep = asleep;
-	t->barn = barn;
-	INIT_LIST_HEAD(&t->full);
-}
-
-/* Nobody has what the other one has. The oldest are the last. */
-static void expect_share(struct kunit *test, struct list_head *list, bool *found)
-{
-	struct slab_sheaf *s, *newer = NULL;
-
-	list_for_each_entry(s, list, barn_list) {
-		KUNIT_EXPECT_FALSE(test, found[s - sheaf(test, 0)]);
-		found[s - sheaf(test, 0)] = true;
-		if (newer)
-			KUNIT_EXPECT_LT(test, s - newer, 0);
-		newer = s;
-	}
-}
-
-/* Two take all at the same time. Returns whether both have got some. */
-static bool barn_is_shared(struct kunit *test, bool *found)
-{
-	struct barn_taker other, self;
-	struct juggler_start start;
-	atomic_t asleep;
-
-	put_full(test, 0, LOTS);
-	memset(found, false, LOTS * sizeof(*found));
-	init_completion(&start.all_there);
-	atomic_set(&start.missing, 2);
-	atomic_set(&asleep, 2);
-	barn_taker_init(&other, &start, &asleep, the_barn(test));
-	barn_taker_init(&self, &start, &asleep, the_barn(test));
-	INIT_WORK_ONSTACK(&other.work, barn_taker_fn);
-	queue_work(system_unbound_wq, &other.work);
-	take_from_barn(&self);
-	flush_work(&other.work);
-	destroy_work_on_stack(&other.work);
-
-	expect_barn(test, 0, 0);
-	KUNIT_EXPECT_EQ(test, list_length(&self.full) + list_length(&other.full), LOTS);
-	expect_share(test, &self.full, found);
-	expect_share(test, &other.full, found);
-	return !list_empty(&self.full) && !list_empty(&other.full);
-}
-
-/* What one takes in between two batches does not come to the other. */
-static void barn_taken_by_two(struct kunit *test)
-{
-	struct barn_test *bt = test->priv;
-	unsigned long end = jiffies + 2 * HZ;
-	unsigned int rounds = 0, shared = 0;
-	bool *found;
-
-	bt->sheaves = kunit_kcalloc(test, LOTS, sizeof(*bt->sheaves), GFP_KERNEL);
-	found = kunit_kcalloc(test, LOTS, sizeof(*found), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, bt->sheaves);
-	KUNIT_ASSERT_NOT_NULL(test, found);
-	/* CPUs of a guest are not always there both at a time. */
-	while (shared < 3 && (!rounds || time_before(jiffies, end))) {
-		shared += barn_is_shared(test, found);
-		rounds++;
-	}
-	kunit_info(test, "shared in %u of %u rounds\n", shared, rounds);
-}
-
 static void barn_concurrent(struct kunit *test)
 {
 	unsigned int i, nr = num_online_cpus();
@@ -1031,6 +929,90 @@ static void barn_hardirq_on_task(struct kunit *test)
 	expect_all_sheaves(test, owner, jugglers, 2);
 }
 
+/* So many that who takes them all is interrupted. */
+#define LOTS		8000
+
+/* Takes some sheaves in between two batches of somebody else, the newest first. */
+struct barn_taker {
+	struct hrtimer timer;
+	struct node_barn *barn;
+	struct list_head full;
+};
+
+static enum hrtimer_restart take_in_timer(struct hrtimer *timer)
+{
+	struct barn_taker *t = container_of(timer, struct barn_taker, timer);
+	struct slab_sheaf *full;
+	unsigned int i;
+
+	for (i = 0; i < TIMER_STEPS; i++) {
+		full = barn_get_full(t->barn);
+		if (!full)
+			break;
+		list_add_tail(&full->barn_list, &t->full);
+	}
+	return HRTIMER_NORESTART;
+}
+
+/* Nobody has what the other one has, and older ones come later. */
+static void expect_share(struct kunit *test, struct list_head *list, bool *found)
+{
+	struct slab_sheaf *s, *newer = NULL;
+
+	list_for_each_entry(s, list, barn_list) {
+		KUNIT_EXPECT_FALSE(test, found[s - sheaf(test, 0)]);
+		found[s - sheaf(test, 0)] = true;
+		if (newer)
+			KUNIT_EXPECT_LT(test, s - newer, 0);
+		newer = s;
+	}
+}
+
+/* Takes all. Returns whether an interrupt has got some meanwhile. */
+static bool take_shared(struct kunit *test, unsigned int usecs, bool *found)
+{
+	struct barn_taker t = {
+		.barn = the_barn(test),
+		.full = LIST_HEAD_INIT(t.full),
+	};
+	LIST_HEAD(full);
+
+	put_full(test, 0, LOTS);
+	memset(found, false, LOTS * sizeof(*found));
+	hrtimer_init_on_stack(&t.timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
+	t.timer.function = take_in_timer;
+	migrate_disable();
+	hrtimer_start(&t.timer, ns_to_ktime(usecs * NSEC_PER_USEC),
+		      HRTIMER_MODE_REL_PINNED_HARD);
+	barn_take_oldest(the_barn(test), LOTS, &full);
+	hrtimer_cancel(&t.timer);
+	destroy_hrtimer_on_stack(&t.timer);
+	migrate_enable();
+
+	expect_barn(test, 0, 0);
+	KUNIT_EXPECT_EQ(test, list_length(&full) + list_length(&t.full), LOTS);
+	expect_share(test, &full, found);
+	expect_share(test, &t.full, found);
+	return !list_empty(&t.full);
+}
+
+/* What is taken in between two batches is not counted on. */
+static void barn_taken_in_between(struct kunit *test)
+{
+	struct barn_test *bt = test->priv;
+	unsigned int usecs, shared = 0;
+	bool *found;
+
+	skip_if_no_hardirq(test);
+	bt->sheaves = kunit_kcalloc(test, LOTS, sizeof(*bt->sheaves), GFP_KERNEL);
+	found = kunit_kcalloc(test, LOTS, sizeof(*found), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, bt->sheaves);
+	KUNIT_ASSERT_NOT_NULL(test, found);
+	for (usecs = 0; usecs < 50 && shared < 5; usecs++)
+		shared += take_shared(test, usecs, found);
+	kunit_info(test, "shared in %u of %u rounds\n", shared, usecs);
+}
+
 static int barn_test_init(struct kunit *test)
 {
 	struct barn_test *bt = kunit_kzalloc(test, sizeof(*bt), GFP_KERNEL);
@@ -1079,7 +1061,7 @@ static struct kunit_case barn_cases[] = {
 	KUNIT_CASE(barn_counts_who_waits),
 	KUNIT_CASE(barn_in_hardirq),
 	KUNIT_CASE(barn_hardirq_on_task),
-	KUNIT_CASE(barn_taken_by_two),
+	KUNIT_CASE(barn_taken_in_between),
 	KUNIT_CASE(barn_concurrent),
 	{}
 };
