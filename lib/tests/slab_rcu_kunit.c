@@ -841,7 +841,7 @@ static unsigned int hold_queues(struct kunit *test)
 	cpu = smp_processor_id();
 	while (!(held = kfree_rcu_sheaves_hold(cpu)) && time_before(jiffies, end)) {
 		kvfree_rcu_barrier();
-		msleep(1);
+		msleep(20);
 	}
 	KUNIT_EXPECT_TRUE(test, held);
 	return cpu;
