@@ -973,7 +973,8 @@ static inline void finish_irq(struct kunit *test, struct irq_user *u)
 
 #define CROWD_SLOTS	512
 #define CROWD_UNBOUND	2		/* users that may move to other CPUs */
-#define CROWD_LEAST_STEPS	200	/* however slow the machine is */
+#define CROWD_LEAST_STEPS	200	/* unless the machine is so slow */
+#define CROWD_LONGEST	(60 * HZ)	/* that KUnit would not wait for it */
 
 struct crowd_user;
 
@@ -1027,10 +1028,12 @@ static inline struct object *exchange(struct crowd_user *u, struct object *obj)
 static inline void crowd_fn(struct work_struct *work)
 {
 	struct crowd_user *u = container_of(work, struct crowd_user, work);
+	unsigned long end = u->crowd->end + CROWD_LONGEST;
 	unsigned int i;
 
-	for (i = 0; i < u->crowd->nr_steps &&
-	     (i < CROWD_LEAST_STEPS || time_before(jiffies, u->crowd->end)); i++) {
+	for (i = 0; i < u->crowd->nr_steps && time_before(jiffies, end); i++) {
+		if (i == CROWD_LEAST_STEPS)
+			end = u->crowd->end;
 		u->crowd->step(u);
 		cond_resched();
 	}
