@@ -594,6 +594,20 @@ static bool anything_collects(struct kmem_cache *s)
 	return false;
 }
 
+#define ROUNDS		5
+
+/* Others may come in between, if not often: so @try is called until it returns true. */
+static void expect_in_rounds(struct kunit *test, unsigned int rounds,
+			     bool (*try)(struct kunit *test))
+{
+	unsigned int i;
+
+	for (i = 0; i < rounds; i++)
+		if (try(test))
+			return;
+	KUNIT_FAIL(test, "not in %u rounds", rounds);
+}
+
 /*
  * Objects in sheaves that collect, on all CPUs, and in sheaves that became full since
  * somebody reads. Returns how many there are.
@@ -750,16 +764,11 @@ static bool destroyed_while_reading(struct kunit *test)
  */
 static void destroy_waits_for_nobody_else(struct kunit *test)
 {
-	unsigned int i;
-
 	if (num_online_cpus() == 1)
 		kunit_skip(test, "there is no other CPU for a reader");
 	with_small_cache(test);
 	skip_if_smaller(test, 2);
-	for (i = 0; i < 3; i++)
-		if (destroyed_while_reading(test))
-			return;
-	KUNIT_FAIL(test, "it waited each time");
+	expect_in_rounds(test, 3, destroyed_while_reading);
 }
 
 /* It hands on what was collected so far, and waits for nobody. */
@@ -796,9 +805,6 @@ static void shrinker_counts_objects(struct kunit *test)
 	KUNIT_EXPECT_LT(test, kfree_rcu_sheaves_count(), nr);
 }
 
-/* How often something is tried that others may come in between. */
-#define ROUNDS		5
-
 /* Whether nothing is freed, which it says, and nothing is collected any further. */
 static bool scan_waits(struct kunit *test)
 {
@@ -817,13 +823,8 @@ static bool scan_waits(struct kunit *test)
 /* Who is really short of memory may have called it right before this does. */
 static void shrinker_makes_no_progress(struct kunit *test)
 {
-	unsigned int round;
-
 	with_small_cache(test);
-	for (round = 0; round < ROUNDS; round++)
-		if (scan_waits(test))
-			return;
-	KUNIT_FAIL(test, "not in %u rounds", round);
+	expect_in_rounds(test, ROUNDS, scan_waits);
 }
 
 /*
@@ -891,13 +892,8 @@ static bool scan_frees_a_sheaf(struct kunit *test)
 
 static void shrinker_frees_what_it_says(struct kunit *test)
 {
-	unsigned int round;
-
 	with_small_cache(test);
-	for (round = 0; round < ROUNDS; round++)
-		if (scan_frees_a_sheaf(test))
-			return;
-	KUNIT_FAIL(test, "not in %u rounds", round);
+	expect_in_rounds(test, ROUNDS, scan_frees_a_sheaf);
 }
 
 /* Without anybody waiting. The shrinker of kfree_rcu() has them go soon. */
@@ -945,15 +941,10 @@ static bool scan_lets_collect(struct kunit *test)
 /* But he who asks again while what was taken waits lets sheaves collect. */
 static void shrinker_lets_collect(struct kunit *test)
 {
-	unsigned int round;
-
 	with_small_cache(test);
 	skip_if_smaller(test, 3);
 	not_with_faults(test);
-	for (round = 0; round < ROUNDS; round++)
-		if (scan_lets_collect(test))
-			return;
-	KUNIT_FAIL(test, "not in %u rounds", round);
+	expect_in_rounds(test, ROUNDS, scan_lets_collect);
 }
 
 /* The objects of a CPU that goes on to do something else do not wait for ever. */
@@ -1079,14 +1070,9 @@ static bool flood_helps(struct kunit *test)
 
 static void flood_is_helped(struct kunit *test)
 {
-	unsigned int round;
-
 	with_small_cache(test);
 	not_with_faults(test);
-	for (round = 0; round < ROUNDS; round++)
-		if (flood_helps(test))
-			return;
-	KUNIT_FAIL(test, "not in %u rounds", round);
+	expect_in_rounds(test, ROUNDS, flood_helps);
 }
 
 #ifdef CONFIG_HOTPLUG_CPU
