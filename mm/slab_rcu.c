@@ -1153,20 +1153,22 @@ EXPORT_SYMBOL_IF_KUNIT(kfree_rcu_sheaves_scan);
  * No work item looks at them until kfree_rcu_sheaves_go_on() is called.
  *
  * Context: Task that may sleep.
- * Return: Whether it is so. If not, there is something in them that is not yet held.
+ * Return: Whether it is so. If not, there was something in them, or a work item was yet
+ *	   to look, and has: try again.
  */
 bool kfree_rcu_sheaves_hold(unsigned int cpu)
 {
 	struct rcu_sheaves *rs = per_cpu_ptr(&rcu_sheaves, cpu);
 	unsigned long flags;
-	bool held;
+	bool busy, held;
 
-	/* Who found nothing left, and was to come back all the same. */
-	flush_delayed_work(&rs->soon);
-	flush_rcu_work(&rs->after_gp);
+	/* Who finds nothing left may have to come back all the same. */
+	busy = flush_delayed_work(&rs->soon);
+	busy |= flush_rcu_work(&rs->after_gp);
 	raw_spin_lock_irqsave(&rs->lock, flags);
-	held = !rs->awake;
-	rs->awake = true;
+	held = !busy && !rs->awake;
+	if (held)
+		rs->awake = true;
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
 	return held;
 }

@@ -15,6 +15,7 @@
  */
 
 #include <linux/completion.h>
+#include <linux/cpu.h>
 #include <linux/delay.h>
 #include <linux/kfence.h>
 #include <linux/kthread.h>
@@ -62,7 +63,10 @@ static unsigned long nr_freed(struct slab_test *st)
 
 static unsigned int rcu_free_size(const struct slub_percpu_sheaves *pcs)
 {
-	return pcs->rcu_free ? pcs->rcu_free->size : 0;
+	/* Others may take it away. Its memory stays one of a sheaf. */
+	const struct slab_sheaf *sheaf = READ_ONCE(pcs->rcu_free);
+
+	return sheaf ? READ_ONCE(sheaf->size) : 0;
 }
 
 static struct slab_test *with_small_cache(struct kunit *test)
@@ -589,7 +593,7 @@ static bool anything_collects(struct kmem_cache *s)
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		if (per_cpu_ptr(s->cpu_sheaves, cpu)->rcu_free)
+		if (READ_ONCE(per_cpu_ptr(s->cpu_sheaves, cpu)->rcu_free))
 			return true;
 	return false;
 }
@@ -838,6 +842,8 @@ static unsigned int hold_queues(struct kunit *test)
 	unsigned int cpu;
 	bool held;
 
+	/* With threads for softirqs, a CPU that leaves waits for who waits for its callbacks. */
+	cpus_read_lock();
 	migrate_disable();
 	cpu = smp_processor_id();
 	while (!(held = kfree_rcu_sheaves_hold(cpu)) && time_before(jiffies, end)) {
@@ -852,6 +858,7 @@ static void let_queues_go(unsigned int cpu)
 {
 	kfree_rcu_sheaves_go_on(cpu);
 	migrate_enable();
+	cpus_read_unlock();
 }
 
 /*
