@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # The tests that fit into the time somebody waits for: style, the tooling on a small fake
-# kernel, the series as mails, four kernels, and their boots with KUnit and the kselftests on
+# kernel, the series as mails, three kernels, and their boots with KUnit and the kselftests on
 # the machines that matter. Boots of a built kernel run while the next one is built, as many
 # things at a time as there are processors. Needs the laid tree (make tree); prints a line per
 # check and ends with `N passed, N failed'.
@@ -269,20 +269,10 @@ boots_hardened() {
 	boot hardened 4cpu TOPOLOGY=4cpu
 	check "attacks as documented" env VIEW=check "$SCRIPTS/attacks.sh" || :
 }
-# Who isolates a CPU cannot have all sheaves emptied, as the suites of KUnit want to: of
-# isolation the selftests see to it.
-boots_isolated() {
-	boot isolated 4cpu TOPOLOGY=4cpu
-	selftest isolated
-	selftest kmemleak
-	selftest events
-	selftest faults
-	selftest dimm
-}
 boots_debug() { boot debug 4cpu TOPOLOGY=4cpu; }
 
 [ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
-# Four kernels, parts of others, a second work tree and the peer's source; where some of it is
+# Three kernels, parts of others, a second work tree and the peer's source; where some of it is
 # there, it has been begun, and each of them looks for itself.
 [ -e "$OBJ/guest/vmlinux" ] || need_space "$OUT" "${NEED_GB:-9}" "make check"
 
@@ -311,7 +301,6 @@ if built guest; then
 	in_background boots_guest
 fi
 kernel debug boots_debug
-kernel isolated boots_isolated
 [ -z "$HARDENED" ] || in_background boots_hardened
 compiles rt
 compiles tiny
