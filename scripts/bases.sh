@@ -15,6 +15,7 @@
 # version, and a table, which build/bases.md has, too.
 
 . "$(dirname "$0")/lib.sh"
+no_arguments "$@"
 
 PACKAGE=linux-source-6.12
 KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg

@@ -31,6 +31,7 @@
 # Fails when a program does, never for being slow.
 
 . "$(dirname "$0")/lib.sh"
+no_arguments "$@"
 . "$SCRIPTS/bench/results.sh"
 
 HERE=$SCRIPTS/bench

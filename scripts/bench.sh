@@ -39,6 +39,7 @@
 # does would be measured too.
 
 . "$(dirname "$0")/lib.sh"
+no_arguments "$@"
 . "$SCRIPTS/bench/results.sh"
 
 COUNTED=one_thread,bulk,fresh,kmalloc,kfree_rcu

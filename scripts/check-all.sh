@@ -300,6 +300,8 @@ case ${1:-} in
 	cases | cut -f1-3 | expand -t 12,44
 	exit
 	;;
+'') ;;
+*) die "check-all.sh: what is \`$1'? There are --list, --record and --tap, and variables, which its first lines name" ;;
 esac
 FRAGMENTS=$("$SCRIPTS/kernel.sh" --fragments)
 read -r -a CHOSEN <<<"${CASES:-}" || :

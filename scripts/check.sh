@@ -11,6 +11,7 @@
 #                  left out, and named, also at the end
 
 . "$(dirname "$0")/lib.sh"
+no_arguments "$@"
 
 # Each boot here has its own machine.
 unset TOPOLOGY CPUS APPEND

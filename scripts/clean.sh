@@ -5,6 +5,7 @@
 # does a tree with edits that are not in the repository. Prints what it keeps.
 
 . "$(dirname "$0")/lib.sh"
+no_arguments "$@"
 
 for dir in "$BUILD" "$BUILD"/src-*; do
 	[ -d "$dir" ] || continue

@@ -11,6 +11,7 @@
 # where the pages are; fails when there are any findings.
 
 . "$(dirname "$0")/lib.sh"
+no_arguments "$@"
 
 DOCS=$OUT/docs
 VENV=$DOCS/venv

@@ -21,6 +21,7 @@
 # Prints what the commands print, and a line per command; fails when one does.
 
 . "$(dirname "$0")/lib.sh"
+no_arguments "$@"
 
 ALL_SUITES="bookworm trixie"
 ALL_STEPS="run check"

@@ -93,6 +93,9 @@ die() {
 # args.sh asks of all of them before anything is installed or built.
 args_end_here() { [ -z "${ARGS_ONLY:-}" ] || exit 0; }
 
+# no_arguments "$@": for a script that is told all it can be told in variables.
+no_arguments() { [ $# -eq 0 ] || die "${0##*/}: what is \`$1'? There are only variables, which its first lines name"; }
+
 # Paths in messages are relative to the repository.
 rel() { printf '%s' "${1#"$ROOT"/}"; }
 

@@ -113,9 +113,12 @@ lint_compile() {
 	[ -z "$new" ] || found <<<"$new"
 }
 
+[[ "${1:-all}" =~ ^(all|scripts|maintainers|checkpatch|compile)$ ]] ||
+	die "lint.sh: what is \`$1'? There are scripts, maintainers, checkpatch and compile"
 [ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
 export CCACHE_DIR=${CCACHE_DIR:-$BUILD/ccache}
-for part in ${1:-scripts maintainers checkpatch compile}; do
+[ "${1:-all}" != all ] || set -- scripts maintainers checkpatch compile
+for part in "$@"; do
 	"lint_$part"
 done
 [ $FOUND -eq 0 ]

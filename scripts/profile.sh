@@ -21,6 +21,7 @@
 # the locks; writes all of it to build/bench/real/profile-CASE.md.
 
 . "$(dirname "$0")/lib.sh"
+no_arguments "$@"
 
 HERE=$SCRIPTS/bench
 REAL=$HERE/real/real.sh

@@ -15,6 +15,7 @@
 # what it folds and which files of the repository changed.
 
 . "$(dirname "$0")/lib.sh"
+no_arguments "$@"
 
 TMP=
 

@@ -5,5 +5,6 @@
 # machine, KUnit totals, who served the busiest caches. Needs the guest kernel.
 
 . "$(dirname "$0")/lib.sh"
+no_arguments "$@"
 
 "$SCRIPTS/boot.sh" "${CONFIG:-guest}" "python3 -B $SCRIPTS/guest/report.py"

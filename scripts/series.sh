@@ -9,6 +9,7 @@
 # git; prints what was written.
 
 . "$(dirname "$0")/lib.sh"
+no_arguments "$@"
 
 TMP=
 

@@ -317,6 +317,7 @@ make_commits() {
 
 # -------------------------------------------------------------------------
 
+[[ "${1:-}" =~ ^(|--hash|--keep)$ ]] || die "tree.sh: what is \`$1'? There are --hash and --keep"
 [ -z "$KERNEL_SRC" ] || check_base "$KERNEL_SRC" "$KERNEL_SRC"
 args_end_here
 need_tool git tar xz flock

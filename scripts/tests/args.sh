@@ -146,6 +146,19 @@ no_part() {
 	! "$REPO/scripts/bisect.sh" -l -p 1/2 HEAD 2>"$DIR/err" && grep -q 'takes no commits' "$DIR/err"
 }
 ok "args: what is no part is told" no_part
+
+# A word that a script does not know is not passed over: `clean.sh --help' removes nothing.
+no_word() {
+	local script
+
+	for script in "$@"; do
+		! ARGS_ONLY=1 "$REPO/scripts/$script.sh" --help 2>"$DIR/err" || { echo "$script.sh takes --help"; return 1; }
+		grep -F "error: $script.sh: what is \`--help'" "$DIR/err" || { cat "$DIR/err"; return 1; }
+	done
+	[ -e "$LINUX/.git" ]
+}
+ok "args: a word where there are only variables is told, and nothing done" no_word \
+	bases bench bench-real check check-all clean docs fresh lint profile refresh run series tree
 laid_before=$(lgit rev-parse HEAD)
 echo 'int more;' >>"$REPO/mm/slab_barn.c"
 # the tree moves with `make tree' only
