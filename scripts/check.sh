@@ -283,6 +283,7 @@ boots_debug() { boot debug 4cpu TOPOLOGY=4cpu; }
 check "lint scripts" "$SCRIPTS/lint.sh" scripts || :
 tap args-tests args.sh
 tap splat-tests splat.sh
+tap judge-tests judge.sh
 tap cross-tests cross.sh
 tap check-all-tests checkall.sh
 tap tree-tests tree.sh

@@ -1,0 +1,79 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Tests of what scripts/selftest.sh makes of the output of kselftests: what counts as failed, and
+# which skips are excused by the machine, or by the configuration of another kernel than guest.
+# On a small fake tree; nothing is built or booted. Prints TAP.
+
+. "$(dirname "$0")/lib.sh"
+
+unset SELFTESTS STRESS_SECS STRESS_ALL FAULTS_SECS
+fake_repo
+export STAGED=1 SELFTESTS=$DIR/slab TOPOLOGY=1cpu
+mkdir -p "$SELFTESTS"
+echo 'TEST_PROGS := one.sh' >"$SELFTESTS/Makefile"
+OUT=$(echo "$REPO"/build/src-*)
+for config in guest other; do
+	mkdir -p "$OUT/obj/$config" "$OUT/obj/selftest-$config/installed"
+done
+
+# The guest says what is in $DIR/ktap, as the runner of kselftests does.
+cat >"$REPO/scripts/guest.sh" <<EOF
+#!/bin/bash
+echo "# selftests: slab: one.sh"
+sed 's/^/# /' "$DIR/ktap"
+grep -q '^not ok' "$DIR/ktap" && echo "not ok 1 selftests: slab: one.sh # exit=1" ||
+	echo "ok 1 selftests: slab: one.sh\$(grep -o ' # SKIP' "$DIR/ktap" | tail -n 1)"
+EOF
+
+# config OPTION...: what the kernel `other' has.
+config() { printf 'CONFIG_%s=y\n' "$@" >"$OUT/obj/other/.config"; }
+# said LINE...: by the test.
+said() { printf '%s\n' "$@" >"$DIR/ktap"; }
+skipped() { said "1..0 # SKIP $1"; }
+selftest() { "$REPO/scripts/selftest.sh" "$@"; }
+other() { selftest -k other; }
+
+config SMP SLUB_DEBUG SLUB_STATS MEMCG
+said 'ok 1 this' 'ok 2 that'
+ok "what passes" selftest
+said 'ok 1 this' 'not ok 2 that'
+refused "what fails" 'selftests failed' selftest
+one_line() { ! selftest && [ "$(grep -c 'FAILED .*1 passed, 1 failed' "$DIR/out")" -eq 1 ]; }
+ok "has a line" one_line
+
+said 'ok 1 this' 'ok 2 that # SKIP no tracefs'
+ok "what the machine lacks is excused" selftest
+ok "also with another kernel" other
+said 'ok 1 this' 'ok 2 that # SKIP no time'
+refused "nothing else is" 'selftests failed' selftest
+refused "with another kernel, too" 'selftests failed' other
+
+skipped 'no counters in /sys/kernel/slab, needs CONFIG_SLUB_STATS'
+refused "guest has its options" 'selftests failed' selftest
+refused "an option that the kernel has is none that it lacks" 'selftests failed' other
+config SMP SLUB_DEBUG MEMCG
+ok "one that it has not, is" other
+config SMP SLUB_DEBUG SLUB_STATS_MORE
+ok "also when it has one with a longer name" other
+skipped 'no /sys/kernel/slab, needs CONFIG_SYSFS and CONFIG_SLUB_DEBUG'
+config SYSFS SLUB_DEBUG
+refused "nor two that it has" 'selftests failed' other
+config SYSFS SMP
+ok "one of two is enough" other
+skipped 'no /sys/kernel/slab/kmalloc-64/shrink'
+ok "without SLUB_DEBUG there are no files" other
+config SLUB_DEBUG
+refused "with it, there are" 'selftests failed' other
+skipped 'the caches have no sheaves'
+refused "caches have sheaves" 'selftests failed' other
+config SLUB_TINY
+ok "but with SLUB_TINY" other
+skipped 'KASAN keeps what is freed'
+refused "nobody keeps what is freed" 'selftests failed' other
+config KASAN
+ok "but KASAN" other
+said 'ok 1 this' 'ok 2 that # SKIP no memory controller in cgroup v2'
+ok "there is no cgroup without MEMCG" other
+config MEMCG
+refused "but with it" 'selftests failed' other
