@@ -118,6 +118,7 @@ config_may_lack() {
 	local lacks=nothing
 
 	! has SLUB_TINY || lacks+="|.*no sheaves|sizes .* in this kernel"
+	! has PREEMPT_RT || lacks+="|PREEMPT_RT shows no memory there"
 	! has KASAN || lacks+="|KASAN keeps what is freed"
 	has MEMCG || lacks+="|no memory controller in cgroup v2"
 	has SLUB_DEBUG || lacks+="|no /sys/kernel/slab(/.*)?"

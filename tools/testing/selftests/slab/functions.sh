@@ -67,6 +67,9 @@ let_sizes_go() {
 	[ -z "$FEEDBACK_WAS" ] || echo "$FEEDBACK_WAS" >"$FEEDBACK"
 }
 
+# Whether what holds a spinlock may sleep.
+is_rt() { [[ $(uname -v) == *PREEMPT_RT* ]]; }
+
 need_root() {
 	[ "$(id -u)" -eq 0 ] || skip_all "needs root"
 }

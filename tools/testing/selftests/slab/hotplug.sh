@@ -294,6 +294,7 @@ need_module
 ! grep -q ' kasan_quarantine_put$' /proc/kallsyms || skip_all "KASAN keeps what is freed"
 total kmalloc-64 sheaf_capacity
 [ "${VALUE:-0}" -gt 0 ] || skip_all "no sheaves"
+[ -e "$CPUS/hotplug/states" ] || skip_all "needs CONFIG_HOTPLUG_CPU"
 find_states || skip_all "no slub:dead, or nothing after it, in $CPUS/hotplug/states"
 find_cpu || skip_all "no CPU can go offline"
 for STATE in $DEAD $PARKED; do

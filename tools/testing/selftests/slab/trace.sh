@@ -34,8 +34,9 @@ EVENTS="workqueue/workqueue_queue_work workqueue/workqueue_execute_start
 # trace_begin [CPU]: an instance of our own, for what disturbs that CPU, or any. Fails,
 # with WHY, if this kernel cannot tell. TRACE_KB is how much it remembers for each CPU.
 trace_begin() {
-	local event filter
+	local event filter POSSIBLE
 
+	read -r POSSIBLE </sys/devices/system/cpu/possible
 	[ -d $TRACEFS/events ] || mount -t tracefs none $TRACEFS 2>/dev/null
 	WHY="no tracefs"
 	[ -d $TRACEFS/instances ] || return
@@ -46,7 +47,11 @@ trace_begin() {
 	echo 1 >"$TRACE/options/stacktrace"
 	for event in $EVENTS; do
 		WHY="no tracepoint $event"
-		[ -d "$TRACE/events/$event" ] || return
+		if [ ! -d "$TRACE/events/$event" ]; then
+			# without other CPUs, nobody sends anything
+			[[ $event == csd/* || $event == ipi/* ]] && [ "$POSSIBLE" = 0 ] || return
+			continue
+		fi
 		case $event in
 		*_queue_work) filter="cpu == $1 || CPU == $1" ;;
 		*_queue_cpu | *_send_cpu) filter="cpu == $1" ;;
@@ -57,7 +62,7 @@ trace_begin() {
 		[ -z "${1:-}" ] || echo "$filter" >"$TRACE/events/$event/filter" || return
 		echo 1 >"$TRACE/events/$event/enable"
 	done
-	WHY="no kprobes, so nobody can tell whose an irq_work is"
+	WHY="no kprobes, so nobody can tell whose an irq_work is, needs CONFIG_KPROBE_EVENTS"
 	# the function is what follows the node, which is as long as two pointers
 	{ echo "p:slab_$$/irq_work_run irq_work_single func=+16(\$arg1):symbol" \
 		>>$TRACEFS/kprobe_events; } 2>/dev/null || return
