@@ -144,8 +144,13 @@ sum_up() {
 	SUM=$((SUM / 1024)) SUM_UNRECLAIMABLE=$((SUM_UNRECLAIMABLE / 1024))
 }
 
-# about A B: all other caches are in use, so these differ a bit.
-about() { [ $(($1 - $2)) -le $(($2 / 8)) ] && [ $(($2 - $1)) -le $(($2 / 8)) ]; }
+# between N A B: all other caches are in use, also by what looks at them, so N is what there was
+# before or after, or between these, but for a bit.
+between() {
+	local low=$(($2 < $3 ? $2 : $3)) high=$(($2 < $3 ? $3 : $2))
+
+	[ "$1" -ge $((low - low / 8)) ] && [ "$1" -le $((high + high / 8)) ]
+}
 
 # Of caches at rest it is exact. On a large machine, others may have more.
 named() {
@@ -181,11 +186,12 @@ sums_match() {
 	[[ ${LINES[0]} =~ ^"$TITLE "([0-9]+)"kB, "([0-9]+)"kB of it unreclaimable"$ ]] ||
 		bad "${LINES[0]}" || return
 	all=${BASH_REMATCH[1]} unreclaimable=${BASH_REMATCH[2]}
-	sum_up
 	msg "the report: ${all}kB, unreclaimable ${unreclaimable}kB;" \
-		"$SLAB: ${SUM}kB, ${SUM_UNRECLAIMABLE}kB"
-	about "$all" $SUM || bad "all of it differs" || return
-	about "$unreclaimable" $SUM_UNRECLAIMABLE || bad "what is unreclaimable differs"
+		"$SLAB: ${ALL_BEFORE}kB, ${UNRECLAIMABLE_BEFORE}kB before," \
+		"${SUM}kB, ${SUM_UNRECLAIMABLE}kB after"
+	between "$all" $ALL_BEFORE $SUM || bad "all of it differs" || return
+	between "$unreclaimable" $UNRECLAIMABLE_BEFORE $SUM_UNRECLAIMABLE ||
+		bad "what is unreclaimable differs"
 }
 
 # No mutex there. Nor does it try, which the kernel would complain about if it could.
@@ -211,7 +217,10 @@ report() {
 	echo 1 >"$SYSRQ"
 	echo $OBJECTS >"$PARAMS/allocated"
 	echo 0 >"$PARAMS/allocated"
+	sum_up
+	ALL_BEFORE=$SUM UNRECLAIMABLE_BEFORE=$SUM_UNRECLAIMABLE
 	show_memory /proc/sysrq-trigger m
+	sum_up
 	verdict "$name names the caches that have most in sheaves" named
 	verdict "$name names them in order" in_order
 	verdict "$name adds up what all caches have in sheaves" sums_match
