@@ -182,7 +182,7 @@ kmake() { "${MAKE[@]}" O="$O" "$@"; }
 
 edit() { "$TREE/scripts/config" --file "$C/.config" "$@"; }
 
-has() { grep -qx "CONFIG_$1=[ym]" "$C/.config"; }
+has() { config_has "$C" "$1"; }
 
 # Keys that the distribution has and we do not: modules are signed by one of this build. What
 # the name of the kernel is, is ours to say.

@@ -96,6 +96,9 @@ args_end_here() { [ -z "${ARGS_ONLY:-}" ] || exit 0; }
 # no_arguments "$@": for a script that is told all it can be told in variables.
 no_arguments() { [ $# -eq 0 ] || die "${0##*/}: what is \`$1'? There are only variables, which its first lines name"; }
 
+# config_has DIR OPTION: the kernel that is built in DIR is configured with it.
+config_has() { grep -qsxE "CONFIG_$2=[ym]" "$1/.config"; }
+
 # Paths in messages are relative to the repository.
 rel() { printf '%s' "${1#"$ROOT"/}"; }
 

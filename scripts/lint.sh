@@ -113,12 +113,14 @@ lint_compile() {
 	[ -z "$new" ] || found <<<"$new"
 }
 
-[[ "${1:-all}" =~ ^(all|scripts|maintainers|checkpatch|compile)$ ]] ||
-	die "lint.sh: what is \`$1'? There are scripts, maintainers, checkpatch and compile"
+[ $# -gt 0 ] || set -- scripts maintainers checkpatch compile
+for part; do
+	declare -F "lint_$part" >/dev/null ||
+		die "lint.sh: what is \`$part'? There are scripts, maintainers, checkpatch and compile"
+done
 [ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
 export CCACHE_DIR=${CCACHE_DIR:-$BUILD/ccache}
-[ "${1:-all}" != all ] || set -- scripts maintainers checkpatch compile
-for part in "$@"; do
+for part; do
 	"lint_$part"
 done
 [ $FOUND -eq 0 ]

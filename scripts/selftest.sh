@@ -111,7 +111,7 @@ may_lack() {
 }
 
 # has OPTION: the kernel is configured with it.
-has() { grep -qE "^CONFIG_$1=[ym]" "$O/.config"; }
+has() { config_has "$O" "$1"; }
 
 # What another kernel than guest may lack, whose configuration says so.
 config_may_lack() {

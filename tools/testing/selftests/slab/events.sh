@@ -166,17 +166,16 @@ limit_is_told() {
 }
 
 shrinking_is_told() {
+	local cpus='[1-9][0-9]*'
+
+	# there, it is a lock that is taken
+	! is_rt || cpus=0
 	begin
 	echo 1 >"$SLAB/$CACHE/shrink"
 	trace_off
 	trace_complete && as_counted sheaf_flush slab_sheaf_flush objects &&
 		tells slab_sheaf_flush "node=$N objects=$N why=released" &&
-		if is_rt; then
-			# there, it is a lock that is taken
-			tells slab_sheaf_drain "cpus_interrupted=0"
-		else
-			tells slab_sheaf_drain "cpus_interrupted=[1-9][0-9]*"
-		fi
+		tells slab_sheaf_drain "cpus_interrupted=$cpus"
 }
 
 size_is_told() {

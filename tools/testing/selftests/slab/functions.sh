@@ -67,6 +67,9 @@ let_sizes_go() {
 	[ -z "$FEEDBACK_WAS" ] || echo "$FEEDBACK_WAS" >"$FEEDBACK"
 }
 
+# Whether there never is another CPU.
+one_cpu() { [ "$(</sys/devices/system/cpu/possible)" = 0 ]; }
+
 # Whether what holds a spinlock may sleep.
 is_rt() { [[ $(uname -v) == *PREEMPT_RT* ]]; }
 

@@ -559,7 +559,7 @@ BAD=0
 hold_sizes
 SMP=
 [ ! -e /sys/devices/system/cpu/cpu0/topology ] || SMP=1
-[ "$(cat /sys/devices/system/cpu/possible)" != 0 ] || SMP=
+! one_cpu || SMP=
 if [ "$SLAB" != /sys/kernel/slab ]; then
 	# Somebody else's files: nothing can be written there, and no load be run.
 	ktap_set_plan 1

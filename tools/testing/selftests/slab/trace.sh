@@ -34,9 +34,8 @@ EVENTS="workqueue/workqueue_queue_work workqueue/workqueue_execute_start
 # trace_begin [CPU]: an instance of our own, for what disturbs that CPU, or any. Fails,
 # with WHY, if this kernel cannot tell. TRACE_KB is how much it remembers for each CPU.
 trace_begin() {
-	local event filter POSSIBLE
+	local event filter
 
-	read -r POSSIBLE </sys/devices/system/cpu/possible
 	[ -d $TRACEFS/events ] || mount -t tracefs none $TRACEFS 2>/dev/null
 	WHY="no tracefs"
 	[ -d $TRACEFS/instances ] || return
@@ -49,7 +48,7 @@ trace_begin() {
 		WHY="no tracepoint $event"
 		if [ ! -d "$TRACE/events/$event" ]; then
 			# without other CPUs, nobody sends anything
-			[[ $event == csd/* || $event == ipi/* ]] && [ "$POSSIBLE" = 0 ] || return
+			[[ $event == csd/* || $event == ipi/* ]] && one_cpu || return
 			continue
 		fi
 		case $event in

@@ -354,6 +354,8 @@ snapshot() {
 			SNAPSHOT["$name $key"]=${COUNTER[$key]}
 		done
 	done
+	[ ! -e "$SLAB/$1/sheaf_decisions" ] ||
+		read -r _ _ _ _ _ SNAPSHOT["sheaf_trim total"] <"$SLAB/$1/sheaf_decisions"
 }
 
 # changes_since: BEFORE and SNAPSHOT make DELTA.
@@ -544,21 +546,19 @@ none_at_first() {
 	return 1
 }
 
-# served NAME OBJECTS-OF-SLAB-TIER...: 99 % without the slab tier. Besides, what is not needed
-# is given back by the second, about a sheaf, and may be fetched again: on a slow machine, that
-# is more than one of a hundred.
+# served NAME OBJECTS-OF-SLAB-TIER...: 99 % without the slab tier, besides what was trimmed, and
+# may have been fetched again: that goes by the second, so a slow machine reads little meanwhile.
 served() {
-	local kind=$1 all slab by_time
+	local kind=$1 all slab
 
 	shift
 	sum_delta total "${kind}_fastpath" "${kind}_slowpath"
 	all=$VALUE
 	sum_delta total "$@"
 	slab=$VALUE
-	total "$CACHE" sheaf_capacity
-	by_time=$((2 * VALUE * IOS / (IOPS > 0 ? IOPS : 1)))
-	[ "$all" -gt 0 ] && [ $(((slab - by_time) * 100)) -le "$all" ] && return
-	msg "$slab objects by slabs, of $all, of which $by_time may be what was not needed"
+	delta sheaf_trim
+	[ "$all" -gt 0 ] && [ $(((slab - VALUE) * 100)) -le "$all" ] && return
+	msg "$slab objects by slabs, of $all; $VALUE were trimmed"
 	return 1
 }
 
