@@ -6,7 +6,7 @@
 # and configurations is not run again; what has failed is. So an interrupted run goes on where it
 # was, and after a change to some kernel's configuration the others are left alone. Documents,
 # and the scripts here, count in the group `tools' only; what the tree has in tools/, not where
-# nothing but a kernel is built and its KUnit suites run.
+# nothing but a kernel is built and its KUnit suites run; kselftests, not in user space.
 #
 #   CASES="stress m-none"   those of these groups, or of these names
 #   RESUME=1                go on from scripts/check-all.record, too: what others have run, on
@@ -77,7 +77,8 @@ check_chosen() {
 # --- what a result is of --------------------------------------------------
 
 # The tree as it is, edits included, whoever has committed what: with all; without its documents,
-# where what is found here ends up; and without its programs, too. The last is of each commit.
+# where what is found here ends up; without kselftests, too; and without any program. The last is
+# of each commit.
 tree_keys() {
 	local -x GIT_INDEX_FILE=$DIR/index.$$
 
@@ -87,6 +88,8 @@ tree_keys() {
 	TOOLS_KEY=$(git -C "$TREE" write-tree)
 	git -C "$TREE" rm -rq --cached --ignore-unmatch Documentation MAINTAINERS
 	TREE_KEY=$(git -C "$TREE" write-tree)
+	git -C "$TREE" rm -rq --cached --ignore-unmatch tools/testing/selftests
+	USER_KEY=$(git -C "$TREE" write-tree)
 	git -C "$TREE" rm -rq --cached --ignore-unmatch tools/mm tools/testing
 	KERNEL_KEY=$(git -C "$TREE" write-tree)
 	SERIES_KEY="$(tgit rev-list --count base..) $(tgit log --format=tformat:- -p base.. -- . ':!Documentation' ':!MAINTAINERS' | sha256sum)"
@@ -105,9 +108,10 @@ key() {
 	local kernel
 
 	{
-		case $3 in
-		kernel.sh | *scripts/boot.sh* | *scripts/cross.sh\ [!-]* | *mutants.sh | *mutants.sh\ checker)
+		case "$1 $3" in
+		*\ kernel.sh | *scripts/boot.sh* | *scripts/cross.sh\ [!-]* | *mutants.sh | *mutants.sh\ checker)
 			echo "$KERNEL_KEY" "$3" ;;
+		native\ * | models\ *) echo "$USER_KEY" "$3" ;;
 		*) echo "$TREE_KEY" "$3" ;;
 		esac
 		[ "$1" != tools ] || echo "$TOOLS_KEY"

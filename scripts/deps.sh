@@ -67,7 +67,8 @@ as_root() {
 	fi
 }
 
-apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y "$@"; }
+# Who else installs just now is waited for.
+apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 "$@"; }
 
 # Packages one by one: each gets its line, and the one that fails is named.
 install_packages() {

@@ -5,8 +5,8 @@
 #
 #   lint.sh scripts      shellcheck and an SPDX line in all that is not kernel code
 #   lint.sh maintainers  MAINTAINERS here and the entry in the tree are the same
-#   lint.sh checkpatch   checkpatch --strict on every commit of the series, less what
-#                        scripts/checkpatch.known says it gets wrong
+#   lint.sh checkpatch   codespell and checkpatch --strict on every commit of the series,
+#                        less what scripts/checkpatch.known says that one gets wrong
 #   lint.sh compile      W=1 and sparse on the C files of the series: only what the
 #                        base does not have is reported
 #   lint.sh              all of them
@@ -17,6 +17,8 @@
 . "$(dirname "$0")/lib.sh"
 
 FOUND=0
+# The cache of open files has this name.
+WORDS=filp
 
 # From its input, not at the end of a pipe, which is another process.
 found() {
@@ -47,20 +49,29 @@ lint_maintainers() {
 		found <<<"MAINTAINERS: the entry is not the one in the tree's MAINTAINERS"
 }
 
+# What is wrong with the words of a mail by git format-patch, its message and what it adds, and
+# what is wrong with it. Checkpatch, too, can look for codespell's words, and then takes thrice as
+# long.
+misspelt() {
+	sed -n '1,/^---$/p; s/^+//p' |
+		codespell --ignore-words-list="$WORDS" - | paste - - | sed 's/^[0-9]*: /misspelt: /'
+}
+checkpatch() {
+	# Debian's python3, which has the modules that checkpatch's helpers want
+	(cd "$TREE" && PATH=/usr/bin:$PATH ./scripts/checkpatch.pl --strict --showfile \
+		--show-types --terse --no-summary -q - 2>&1) | grep -vE "$@"
+}
+
 lint_checkpatch() {
-	local commit out words type path text known=()
+	local commit mail out type path text known=()
 
 	need_tool perl codespell
-	words=$(/usr/bin/python3 -c 'import codespell_lib as c; print(c.__path__[0] + "/data/dictionary.txt")')
 	while read -r type path text; do
 		known+=(-e "^$path:[0-9]+: [A-Z]+:$type:.*$text")
 	done < <(sed -e 's/#.*//' -e '/^$/d' "$SCRIPTS/checkpatch.known")
 	for commit in $(tgit rev-list --reverse base..refs/sheaves/laid); do
-		# Debian's python3, which has the modules that checkpatch's helpers want
-		out=$(tgit format-patch -1 --stdout "$commit" |
-			(cd "$TREE" && PATH=/usr/bin:$PATH ./scripts/checkpatch.pl --strict --codespell \
-				--codespellfile="$words" --showfile --show-types --terse --no-summary -q - 2>&1) |
-			grep -vE "${known[@]}") || :
+		mail=$(tgit format-patch -1 --stdout "$commit")
+		out=$(misspelt <<<"$mail"; checkpatch "${known[@]}" <<<"$mail") || :
 		[ -z "$out" ] || {
 			tgit log -1 --format='%h %s' "$commit"
 			found <<<"$out"

@@ -135,15 +135,19 @@ ok "nothing is run" ran
 cases 'first a one echo a >>"$CALLS"; : TOPOLOGY=4cpu scripts/boot.sh one' \
 	'cross b - echo b >>"$CALLS"; : scripts/cross.sh one' \
 	'cross c - echo c >>"$CALLS"; : scripts/cross.sh -s one' \
-	'first d - echo d >>"$CALLS"; : scripts/selftest.sh'
-ok "KUnit and kselftests" check_all
+	'first d - echo d >>"$CALLS"; : scripts/selftest.sh' 'native e - echo e >>"$CALLS"'
+ok "KUnit, kselftests and user space" check_all
 mkdir -p "$LINUX/tools/testing/selftests/slab" "$LINUX/tools/include"
 echo 'an edit' >>"$LINUX/tools/testing/selftests/slab/sysfs.sh"
 ok "with other kselftests" check_all
 ok "these are run again, and nothing else" ran c d
+mkdir "$LINUX/tools/testing/slab-native"
+echo 'an edit' >>"$LINUX/tools/testing/slab-native/Makefile"
+ok "with other programs in user space" check_all
+ok "these are run again, and who may have them" ran c d e
 echo 'an edit' >>"$LINUX/tools/include/atomic.h"
 ok "with what kernels are built of in tools" check_all
-ok "all is run again" ran kernel one a b c d
+ok "all is run again" ran kernel one a b c d e
 lgit add -A
 lgit commit -qm 'tools'
 # shellcheck disable=SC2016 # for the cases
