@@ -62,7 +62,7 @@ static unsigned int watching;
 /* What was counted before it began says nothing of an interval. */
 static bool first_round;
 
-/* Rounds without a miss since the last one. Belongs to sheaves_round_fn(). */
+/* Rounds without a miss since the last one. Under slab_mutex. */
 static unsigned int quiet_rounds;
 
 static void queue_round(void)
@@ -210,7 +210,7 @@ static bool trim_cache(struct kmem_cache *s, struct list_head *sheaves)
 	unsigned int cpu;
 	int node;
 
-	sheaf_tune_capacity(s, first_round);
+	sheaf_tune_capacity(s, READ_ONCE(first_round));
 	if (!sheaf_follows(s, BALANCE_WORKING_SET))
 		return false;
 	for_each_node(node)
@@ -269,29 +269,25 @@ static bool trim_caches(void)
 }
 
 /*
- * Look at all caches, once. Not static for the tests alone. Returns whether there may be
- * more to give back later.
+ * Look at all caches, once. Not static for the tests alone. Returns whether to look again
+ * later.
  */
 VISIBLE_IF_KUNIT bool sheaves_round(void)
 {
-	bool more;
+	bool again;
 
 	mutex_lock(&slab_mutex);
-	more = trim_caches();
+	/* Who misses from now on wants another round. */
+	quiet_rounds = xchg(&sheaves_missed, false) ? 0 : quiet_rounds + 1;
+	again = trim_caches() && quiet_rounds < LAST_ROUNDS;
 	mutex_unlock(&slab_mutex);
-	return more;
+	return again;
 }
 EXPORT_SYMBOL_IF_KUNIT(sheaves_round);
 
 static void sheaves_round_fn(struct work_struct *work)
 {
-	bool more;
-
-	/* Who misses from now on wants another round. */
-	quiet_rounds = xchg(&sheaves_missed, false) ? 0 : quiet_rounds + 1;
-
-	more = sheaves_round();
-	if (more && quiet_rounds < LAST_ROUNDS) {
+	if (sheaves_round()) {
 		queue_round();
 		return;
 	}

@@ -85,6 +85,9 @@ build() {
 
 	[ "$(arch_of "$CONFIG")" = x86 ] ||
 		for=(ARCH="$(arch_of "$CONFIG")" CROSS_COMPILE="$(prefix_of "$CONFIG")")
+	# Modules by the compiler of their kernel.
+	[[ "$(compiler_of "$CONFIG")" != clang* ]] ||
+		for+=(LLVM="-$LLVM_VERSION" HOSTCC=gcc HOSTLD=ld HOSTAR=ar)
 	make -C "$TREE" O="$O" "${for[@]}" headers &&
 	make -C "$STAGE/tools/testing/selftests" O="$O" KDIR="$O" TARGETS=slab FORCE_TARGETS=1 "${for[@]}" \
 		USERCFLAGS=-Werror KSFT_INSTALL_PATH="$INSTALLED" install
