@@ -214,7 +214,7 @@ selftest() {
 
 # What of the series a kernel has that is not built here: without a warning, and no more.
 compiles() {
-	check "mm of $1 compiles" "$SCRIPTS/kernel.sh" -p "$1" mm/ lib/ || return 0
+	check "mm of $1 compiles" "$SCRIPTS/kernel.sh" -p "$1" mm/ lib/tests/ || return 0
 	check "mm of $1 without warnings" no_warnings "$1" || :
 }
 
@@ -237,17 +237,6 @@ in_background() {
 # kernel CONFIG BOOTS: build, then run the function BOOTS in the background.
 kernel() { ! built "$1" || in_background "$2"; }
 
-# maple_tests CONFIG: lib/test_maple_tree.c, which counts its tests.
-maple_tests() {
-	local config=$1 name=check-$1-maple counted
-
-	check "boot $config test_maple_tree" env TOPOLOGY=4cpu "$SCRIPTS/boot.sh" -n "$name" -t 1500 "$config" \
-		"/sbin/insmod $OBJ/$config/lib/test_maple_tree.ko && dmesg | grep 'maple_tree: .* tests passed'" || return 0
-	counted=$(sed -nE 's/.*maple_tree: ([0-9]+) of ([0-9]+) tests passed.*/\1 \2/p' \
-		"$DIR/boot-$config-test_maple_tree.log")
-	check "boot $config test_maple_tree counts" test "${counted% *}" = "${counted#* }" || :
-}
-
 boots_guest() {
 	boot guest 1cpu TOPOLOGY=1cpu
 	boot guest 4cpu TOPOLOGY=4cpu
@@ -257,7 +246,6 @@ boots_guest() {
 	boot guest memonly TOPOLOGY=memonly
 	boot guest slab_debug APPEND=slab_debug=FZPU
 	boot guest capacity-0 APPEND=slab_sheaf_capacity=0
-	maple_tests guest
 	tap guest-tests guest.sh
 	tap report-tests reports.sh
 	tap module-tests module.sh
@@ -308,8 +296,6 @@ compiles rt
 compiles tiny
 check "lint checkpatch" "$SCRIPTS/lint.sh" checkpatch || :
 tap native native.sh
-tap user-space-tests user.sh
-tap models models.sh
 check "lint compile" "$SCRIPTS/lint.sh" compile || :
 wait
 

@@ -59,7 +59,7 @@ static const char *direct_name = "direct/file";
 static char *direct_buffer;
 static pthread_barrier_t *barrier;	/* of all processes */
 
-static void die(const char *what)
+static _Noreturn void die(const char *what)
 {
 	fprintf(stderr, "sys_bench: %s: %s\n", what, strerror(errno));
 	exit(1);
