@@ -107,6 +107,19 @@ without_kfence() {
 	done
 }
 
+# Generic KASAN keeps what is freed for some time, in no sheaf, and takes it to slabs or sheaves
+# when somebody frees something else.
+has_quarantine() { grep -q ' kasan_quarantine_put$' /proc/kallsyms; }
+
+# unless_kept NAME COMMAND...: a test of where objects are once they are freed.
+unless_kept() {
+	if has_quarantine; then
+		skip "$1" "KASAN keeps what is freed"
+	else
+		verdict "$@"
+	fi
+}
+
 # total CACHE FILE: the number that FILE starts with, in VALUE; empty if there is
 # no such file.
 total() {
@@ -114,6 +127,9 @@ total() {
 	[ ! -e "$SLAB/$1/$2" ] || read -r VALUE _ <"$SLAB/$1/$2"
 	VALUE=${VALUE%%[!0-9]*}
 }
+
+# Whether it is told how many slabs CACHE has, and objects in them: with CONFIG_SLUB_DEBUG.
+slabs_are_counted() { [ -e "$SLAB/$1/slabs" ]; }
 
 # A file like "12 C0=10 C3=2": the array named by $2 gets [total], [C0], [C3]. Fails
 # if the file is no such thing.

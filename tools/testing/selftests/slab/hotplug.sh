@@ -296,7 +296,7 @@ need_stats
 need_module
 # Freed objects stay in KASAN's quarantine, and a CPU that does not start at the very
 # beginning has the marks of its last stack.
-! grep -q ' kasan_quarantine_put$' /proc/kallsyms || skip_all "KASAN keeps what is freed"
+! has_quarantine || skip_all "KASAN keeps what is freed"
 total kmalloc-64 sheaf_capacity
 [ "${VALUE:-0}" -gt 0 ] || skip_all "no sheaves"
 [ -e "$CPUS/hotplug/states" ] || skip_all "needs CONFIG_HOTPLUG_CPU"

@@ -118,15 +118,15 @@ total $CACHE sheaf_capacity
 [ "${VALUE:-0}" -gt 0 ] || skip_all "no sheaves"
 ktap_set_plan 4
 
-verdict "drop_caches gives back what is in the barns" sooner_or_later drop_caches_takes
-verdict "unless that is switched off" and_does_not
+unless_kept "drop_caches gives back what is in the barns" sooner_or_later drop_caches_takes
+unless_kept "unless that is switched off" and_does_not
 if [ -w /proc/sysrq-trigger ]; then
-	verdict "so does a machine that is out of memory" sooner_or_later out_of_memory_takes
+	unless_kept "so does a machine that is out of memory" sooner_or_later out_of_memory_takes
 else
 	skip "so does a machine that is out of memory" "no SysRq"
 fi
 if make_cgroup slab_pressure memory.current; then
-	verdict "objects in sheaves are charged to nobody" not_charged
+	unless_kept "objects in sheaves are charged to nobody" not_charged
 else
 	skip "objects in sheaves are charged to nobody" "$WHY"
 fi
