@@ -35,6 +35,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stdnoreturn.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
@@ -59,7 +60,7 @@ static const char *direct_name = "direct/file";
 static char *direct_buffer;
 static pthread_barrier_t *barrier;	/* of all processes */
 
-static _Noreturn void die(const char *what)
+static noreturn void die(const char *what)
 {
 	fprintf(stderr, "sys_bench: %s: %s\n", what, strerror(errno));
 	exit(1);

@@ -23,10 +23,10 @@
 #                       is slabs; slabs times objs_per_slab is total_objects
 #
 # (those of slabs and barns only until a cache is shrunk, which is not counted
-# there; what slabs have, with CONFIG_SLUB_DEBUG, which tells it). Under load there are bounds, which hold whenever the files are read, in
-# this order: an object, or a sheaf, must be allocated to be freed, and put to be
-# got; between the last two and their counting there may be as many as there are
-# threads and CPUs.
+# there; what slabs have, with CONFIG_SLUB_DEBUG, which tells it). Under load there
+# are bounds, which hold whenever the files are read, in this order: an object, or a
+# sheaf, must be allocated to be freed, and put to be got; between the last two and
+# their counting there may be as many as there are threads and CPUs.
 #
 # The counters of a CPU are not shown while it is offline, so all of this needs the
 # CPUs to stay. Elsewhere than on x86, where an increment is more than one
