@@ -131,6 +131,15 @@ total() {
 # Whether it is told how many slabs CACHE has, and objects in them: with CONFIG_SLUB_DEBUG.
 slabs_are_counted() { [ -e "$SLAB/$1/slabs" ]; }
 
+# if_counted NAME COMMAND...: a test that needs what slabs have.
+if_counted() {
+	if slabs_are_counted kmalloc-64; then
+		verdict "$@"
+	else
+		skip "$1" "/sys/kernel/slab/*/objects needs CONFIG_SLUB_DEBUG"
+	fi
+}
+
 # A file like "12 C0=10 C3=2": the array named by $2 gets [total], [C0], [C3]. Fails
 # if the file is no such thing.
 declare -A COUNTER

@@ -281,8 +281,8 @@ all_at() {
 
 	STATE=$2
 	msg "CPU $CPU stops at $STATE of $CPUS/hotplug/states"
-	verdict "$name: objects in the sheaves of the CPU are counted" counts
-	verdict "$name: shrink takes them" shrinks
+	if_counted "$name: objects in the sheaves of the CPU are counted" counts
+	if_counted "$name: shrink takes them" shrinks
 	verdict "$name: the cache goes with its module" goes_with_module
 	verdict "$name: the CPU comes back, and the cache goes with its module" comes_back
 	try_idle "$name"
@@ -319,7 +319,7 @@ all_at dead "$DEAD"
 [ -z "$PARKED" ] || all_at parked "$PARKED"
 # No round that looks after idle CPUs must take what is counted.
 hold_sizes
-verdict "failing: a CPU does not go offline" fails "$ONLINE" 0
-verdict "failing: a CPU that is dead does not come back" fails "$DEAD" "$ONLINE"
-verdict "failing: a CPU that is offline does not come back" fails 0 "$ONLINE"
+if_counted "failing: a CPU does not go offline" fails "$ONLINE" 0
+if_counted "failing: a CPU that is dead does not come back" fails "$DEAD" "$ONLINE"
+if_counted "failing: a CPU that is offline does not come back" fails 0 "$ONLINE"
 ktap_finished

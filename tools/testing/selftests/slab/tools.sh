@@ -338,15 +338,6 @@ report_matches() {
 		bad "a counter that there is not"
 }
 
-# counted NAME COMMAND...: slabinfo leaves out what has no slabs, as far as is told.
-counted() {
-	if slabs_are_counted $CACHE; then
-		verdict "$@"
-	else
-		skip "$1" "$CACHE/slabs needs CONFIG_SLUB_DEBUG"
-	fi
-}
-
 # In order, and the cache with what the files say. Not all caches, it takes its time.
 through_matches() {
 	local words last='' cache=''
@@ -404,6 +395,6 @@ verdict "sheaves-textfile: metrics are what the files say" metrics_match
 verdict "sheaves-textfile: Prometheus can read them" format_is_right
 verdict "sheaves-textfile: an old file is replaced as a whole or not at all" old_file_stays
 verdict "slabinfo -r: the report is what the files say" report_matches
-counted "slabinfo -S: sorts by what falls through" through_matches
-counted "slabinfo -D: shows what there is, and nothing else" activity_matches
+if_counted "slabinfo -S: sorts by what falls through" through_matches
+if_counted "slabinfo -D: shows what there is, and nothing else" activity_matches
 ktap_finished
