@@ -445,7 +445,7 @@ void sheaf_barn_lower(struct kmem_cache *s, int node, unsigned int used);
 void sheaf_barn_update(struct kmem_cache *s, int node);
 void sheaf_barn_forget(struct kmem_cache *s, int node);
 void sheaf_set_capacity(struct kmem_cache *s, unsigned int capacity);
-void sheaf_tune_capacity(struct kmem_cache *s, bool look);
+bool sheaf_tune_capacity(struct kmem_cache *s, bool look);
 
 /* What was not needed: mm/slab_sheaf_trim.c */
 extern unsigned int sheaves_missed;

@@ -634,6 +634,7 @@ int sheaves_create(struct kmem_cache *s)
 					min_t(size_t, used, SMP_CACHE_BYTES));
 	if (!s->cpu_sheaves)
 		return -ENOMEM;
+	s->feedback = BALANCE_ALL;
 
 	for_each_possible_cpu(cpu) {
 		struct slub_percpu_sheaves *pcs;
@@ -681,7 +682,6 @@ static int start_sheaves(struct kmem_cache *s, unsigned int capacity)
 
 	s->barn_max_full = BARN_LIMIT_AUTO;
 	s->barn_max_empty = BARN_LIMIT_AUTO;
-	s->feedback = BALANCE_ALL;
 
 	barns = kmem_cache_zalloc(slab_barns_cache, GFP_KERNEL);
 	if (!barns)
@@ -860,6 +860,7 @@ void sheaves_set_all_feedback(unsigned int feedback)
 		update_barns(s);
 	mutex_unlock(&slab_mutex);
 }
+EXPORT_SYMBOL_IF_KUNIT(sheaves_set_all_feedback);
 
 /**
  * sheaves_set_barns - change how many sheaves the barns of a cache accept

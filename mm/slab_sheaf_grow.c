@@ -56,6 +56,7 @@
 
 /* Mechanisms that are switched on for the machine. */
 unsigned int slab_feedback __read_mostly = BALANCE_ALL;
+EXPORT_SYMBOL_IF_KUNIT(slab_feedback);
 
 /* Protects the limits of barns, what they were granted, and the sums of it. */
 static DEFINE_SPINLOCK(limits_lock);
@@ -380,21 +381,26 @@ static unsigned int most_contended(struct kmem_cache *s, unsigned int *cpus)
  * @look: Only look, as what was counted so far says nothing of an interval.
  *
  * Context: Task, under slab_mutex.
+ * Return: Whether there is something to follow: somebody waits, or the sheaves are
+ *	   larger than they are where nobody does.
  */
-void sheaf_tune_capacity(struct kmem_cache *s, bool look)
+bool sheaf_tune_capacity(struct kmem_cache *s, bool look)
 {
-	unsigned int capacity = sheaf_capacity(s);
-	unsigned int contended, wanted, cpus = 1;
+	unsigned int capacity = sheaf_capacity(s), wanted = capacity;
+	unsigned int contended, cpus = 1;
 
 	contended = most_contended(s, &cpus);
-	if (look || !capacity || !sheaf_follows(s, BALANCE_GROWTH))
-		return;
-	wanted = balance_capacity(capacity, s->sheaf_min_capacity,
-				  max_capacity(s), SHEAF_HEAD, contended, cpus);
-	if (wanted == capacity)
-		return;
-	trace_slab_sheaf_capacity(s->name, capacity, wanted, contended);
-	sheaf_set_capacity(s, wanted);
+	if (!capacity || !sheaf_follows(s, BALANCE_GROWTH))
+		return false;
+	if (!look)
+		wanted = balance_capacity(capacity, s->sheaf_min_capacity,
+					  max_capacity(s), SHEAF_HEAD,
+					  contended, cpus);
+	if (wanted != capacity) {
+		trace_slab_sheaf_capacity(s->name, capacity, wanted, contended);
+		sheaf_set_capacity(s, wanted);
+	}
+	return contended || wanted > s->sheaf_min_capacity;
 }
 
 #ifdef CONFIG_PROVE_LOCKING

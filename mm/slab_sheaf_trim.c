@@ -9,9 +9,10 @@
  *
  * An idle machine stays idle. There is no timer unless somebody has needed objects from
  * slabs, for a sheaf, in the last few seconds. Then rounds follow each other until there
- * is nothing more to be given back, or nobody has needed anything for some rounds. Both
- * timer and work are on CPUs that do the housekeeping. The timer is not a deferrable one:
- * all CPUs would wait for the one that happens to have it to do something else.
+ * is nothing more to be given back or to be resized, or nobody has needed anything for
+ * some rounds. Both timer and work are on CPUs that do the housekeeping. The timer is not
+ * a deferrable one: all CPUs would wait for the one that happens to have it to do
+ * something else.
  *
  * Whether a CPU uses its sheaves of a cache is seen from outside, by what they look like
  * in each round: if nothing has changed for some of them, they are taken away, all of
@@ -203,16 +204,18 @@ static void take_idle(struct list_head *sheaves)
 
 #endif /* CONFIG_PREEMPT_RT */
 
-/* Returns whether there may be more to give back later. */
+/* Returns whether there may be more to do later. */
 static bool trim_cache(struct kmem_cache *s, struct list_head *sheaves)
 {
-	bool more = false;
+	bool more = sheaf_tune_capacity(s, READ_ONCE(first_round));
 	unsigned int cpu;
 	int node;
 
-	sheaf_tune_capacity(s, READ_ONCE(first_round));
+	/* Who waits for barns uses them, though nobody needs more than there is. */
+	if (more)
+		quiet_rounds = 0;
 	if (!sheaf_follows(s, BALANCE_WORKING_SET))
-		return false;
+		return more;
 	for_each_node(node)
 		more |= trim_barn(s, node, sheaves);
 	/* The memory of sheaves is SLAB_TYPESAFE_BY_RCU. */
@@ -247,7 +250,7 @@ void sheaves_trim(struct list_head *sheaves)
 	release_sheaves(sheaves);
 }
 
-/* Returns whether there may be more to give back later. */
+/* Returns whether there may be more to do later. */
 static bool trim_caches(void)
 {
 	LIST_HEAD(sheaves);

@@ -344,6 +344,8 @@ static void resize_without_memory(struct kunit *test)
 	}
 	kunit_deactivate_static_stub(test, slab_alloc_barn);
 	resize(test, 60);
+	/* What it was told when it had none. */
+	KUNIT_EXPECT_EQ(test, READ_ONCE(st->cache->feedback), 0);
 	hold_and_drain(test, 100);
 	release(test, 100);
 	expect_nothing_left(test);
@@ -523,6 +525,23 @@ static void sheaves_grow_and_shrink(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sheaf_capacity(st->cache), st->cap);
 }
 
+/* Rounds go on for those who wait, though they need no objects and nothing is given back. */
+static void growth_goes_by_itself(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);
+	unsigned int again = 0, i, feedback = READ_ONCE(slab_feedback);
+	struct node_barn *barn = barn_of(st->cache, st->cpu);
+
+	sheaves_set_all_feedback(BALANCE_GROWTH);
+	for (i = 0; i < 2 * ROUNDS; i++) {
+		WRITE_ONCE(barn->contended, 1);
+		again += sheaves_round();
+	}
+	sheaves_set_all_feedback(feedback);
+	/* The timer's may see it before one of them does. */
+	KUNIT_EXPECT_GE(test, again, 2 * ROUNDS - 2);
+}
+
 /* What a CPU does not use is taken away, from it as from the barn. */
 static void what_is_not_used_is_given_back(struct kunit *test)
 {
@@ -655,6 +674,7 @@ static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(grants_end_with_capacity),
 	KUNIT_CASE(grants_follow_limit),
 	KUNIT_CASE(sheaves_grow_and_shrink),
+	KUNIT_CASE(growth_goes_by_itself),
 	KUNIT_CASE(what_is_not_used_is_given_back),
 	KUNIT_CASE(what_is_used_stays),
 	KUNIT_CASE(switched_off),

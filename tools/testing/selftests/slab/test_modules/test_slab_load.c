@@ -15,6 +15,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/atomic.h>
+#include <linux/cpu.h>
 #include <linux/cpumask.h>
 #include <linux/delay.h>
 #include <linux/err.h>
@@ -265,11 +266,17 @@ static void move_somewhere(struct rnd_state *rnd)
 {
 	unsigned int cpu;
 
+	/*
+	 * A CPU that is going offline takes nobody, but would be our only one: migrate_enable()
+	 * on PREEMPT_RT warns of that, in 6.12.
+	 */
+	if (!cpus_read_trylock())
+		return;
 	cpu = cpumask_nth(prandom_u32_state(rnd) % num_online_cpus(),
 			  cpu_online_mask);
-	/* May be offline by now: then we stay. */
 	if (cpu < nr_cpu_ids && (isolated || !cpu_is_isolated(cpu)))
 		set_cpus_allowed_ptr(current, cpumask_of(cpu));
+	cpus_read_unlock();
 }
 
 static void load_once(struct rnd_state *rnd)
