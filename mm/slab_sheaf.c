@@ -1432,7 +1432,7 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
 
 	pcs = this_cpu_ptr(s->cpu_sheaves);
 	sheaf = pcs->remote;
-	if (likely(sheaf && sheaf_stays_open(sheaf))) {
+	if (likely(sheaf && sheaf->size < sheaf->capacity)) {
 		if (sheaf_has_already(s, sheaf, object))
 			sheaf_freed_twice(s, object);
 		else
@@ -1445,12 +1445,6 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
 	local_unlock(&s->cpu_sheaves->lock);
 
 	sheaf = sound(s, sheaf, false);
-	/* It is never full either. */
-	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) && sheaf &&
-	    unlikely(sheaf->size == sheaf->capacity)) {
-		sheaf_is_unsound(s, false);
-		sheaf = NULL;
-	}
 	if (sheaf_is_marked(s, object) ||
 	    (sheaf && sheaf_ends_with(s, sheaf, object))) {
 		if (sheaf)
@@ -1458,6 +1452,9 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
 		slab_report_double_free(s, object);
 		return true;
 	}
+	/* Full it has stayed, as main does, to be seen to end with the last object. */
+	if (sheaf)
+		sheaf = send_home(s, sheaf);
 	/* As in __sheaf_free(), no gfp flag is harmless. */
 	if (!sheaf)
 		sheaf = get_empty_sheaf(s, 0);
@@ -1465,10 +1462,7 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
 		return false;
 
 	sheaf_push(s, sheaf, object);
-	if (sheaf->size == sheaf->capacity)
-		sheaf = send_home(s, sheaf);
-	if (sheaf)
-		install_remote(s, sheaf);
+	install_remote(s, sheaf);
 	stat(s, FREE_FASTPATH);
 	return true;
 }

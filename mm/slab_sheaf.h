@@ -196,7 +196,7 @@ enum sheaf_flush_why {
  *	  it is slab_no_sheaf, which is empty and full at the same time.
  * @spare: Takes turns with @main. Mostly empty or full, NULL at first. May be
  *	   taken away at any time, by xchg(), and without the lock.
- * @remote: Objects of other nodes, on their way there. Never full, mostly NULL.
+ * @remote: Objects of other nodes, on their way there. Mostly NULL.
  * @rcu_free: Objects that are to wait for a grace period. Neither empty nor full,
  *	      mostly NULL. May be taken away at any time: see mm/slab_rcu.c.
  * @rcu_taken: How many sheaves have been @rcu_free of this CPU.

@@ -288,6 +288,30 @@ static void freed_twice_by_bulk_with_one_of_another_node(struct kunit *test)
 	expect_cached(test, 2 + (remote ? remote->size : 0));
 }
 
+/* On the way to another node: also where it was the last one that the sheaf had room for. */
+static void freed_twice_on_the_way_home(struct kunit *test)
+{
+	struct slab_test *st = with_hardened_cache(test);
+	int here = cpu_to_node(st->cpu), node = find_other_memory(here, NUMA_NO_NODE);
+	unsigned int i, n = 2 * st->cap + 1;
+	void *object;
+
+	skip_if_double_free_is_seen(test);
+	if (!has_memory(here) || node == NUMA_NO_NODE)
+		kunit_skip(test, "no object is remote, or all are");
+	grab_on(test, node, n);
+	kmem_cache_shrink(st->cache);
+	for (i = 0; i < n; i++) {
+		object = let_go(st);
+		kmem_cache_free(st->cache, object);
+		kmem_cache_free(st->cache, object);
+	}
+	expect_cached(test, n);
+	/* Where the sheaf is full the second time is not counted. */
+	n -= n / st->cap;
+	st->nr_ignored = n - ignored_early(n);
+}
+
 static struct slab_test *with_hardened_rcu(struct kunit *test)
 {
 	if (!IS_ENABLED(CONFIG_SLAB_RCU_SHEAVES) || IS_ENABLED(CONFIG_PREEMPT_RT))
@@ -883,6 +907,7 @@ static struct kunit_case harden_cases[] = {
 	KUNIT_CASE(freed_twice_by_bulk_and_more),
 	KUNIT_CASE(freed_twice_by_bulk_beyond_a_sheaf),
 	KUNIT_CASE(freed_twice_by_bulk_with_one_of_another_node),
+	KUNIT_CASE(freed_twice_on_the_way_home),
 	KUNIT_CASE(capacity_of_rcu_free),
 	KUNIT_CASE(cache_of_sheaf_with_rcu),
 	KUNIT_CASE(freed_twice_by_rcu),

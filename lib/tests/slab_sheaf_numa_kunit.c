@@ -143,11 +143,12 @@ static void remote_objects_go_home(struct kunit *test)
 	struct node_barn *home = st->cache->barns[node];
 	unsigned long n = home->max_full * st->cap;
 
-	grab_on(test, node, n + 2 * st->cap + 1);
+	grab_on(test, node, n + 2 * st->cap + 2);
 	kmem_cache_shrink(st->cache);
 	take_moves(test);
-	release(test, st->cap - 1);
-	expect_moves(test, .free_fast = st->cap - 1);
+	/* It goes when it has no room for the next one. */
+	release(test, st->cap);
+	expect_moves(test, .free_fast = st->cap);
 	KUNIT_EXPECT_EQ(test, home->nr_full, 0);
 	release(test, 1);
 	expect_moves(test, .free_fast = 1, .barn_put = 1);
@@ -155,12 +156,12 @@ static void remote_objects_go_home(struct kunit *test)
 	release(test, n - st->cap);
 	expect_moves(test, .free_fast = n - st->cap, .barn_put = home->max_full - 1);
 	KUNIT_EXPECT_EQ(test, home->nr_full, home->max_full);
-	expect_cached(test, n);
+	expect_cached(test, n + 1);
 
 	/* The barn does not accept any more. */
 	release(test, 2 * st->cap);
 	expect_moves(test, .free_fast = 2 * st->cap, .barn_put_fail = 2, .flush = 2 * st->cap);
-	expect_cached(test, n);
+	expect_cached(test, n + 1);
 	release(test, 1);
 	expect_balance(test);
 
@@ -219,9 +220,9 @@ static void empty_sheaf_comes_back(struct kunit *test)
 	if (cpu >= nr_cpu_ids)
 		kunit_skip(test, "the other node has no CPU that would leave empty sheaves");
 
-	grab_on(test, node, 3 * st->cap);
+	grab_on(test, node, 3 * st->cap + 1);
 	kmem_cache_shrink(st->cache);
-	release(test, 3 * st->cap);
+	release(test, 3 * st->cap + 1);
 	KUNIT_ASSERT_EQ(test, home->nr_full, 3);
 	/* It uses up two, keeps one of these, and is at the third. */
 	KUNIT_ASSERT_EQ(test, work_on_cpu(cpu, alloc_some, st), 2 * st->cap + 1);
@@ -250,14 +251,14 @@ static void remote_objects_change_node(struct kunit *test)
 		kunit_skip(test, "needs three nodes with memory");
 
 	/* What is held last is let go of first. */
-	grab_on(test, b, 2 * st->cap);
+	grab_on(test, b, 2 * st->cap + 1);
 	grab_on(test, a, st->cap - 1);
 	kmem_cache_shrink(st->cache);
 	take_moves(test);
 	release(test, st->cap - 1);
 	expect_moves(test, .free_fast = st->cap - 1);
-	release(test, 2 * st->cap);
-	expect_moves(test, .free_fast = 2 * st->cap, .flush = st->cap - 1, .barn_put = 2);
+	release(test, 2 * st->cap + 1);
+	expect_moves(test, .free_fast = 2 * st->cap + 1, .flush = st->cap - 1, .barn_put = 2);
 	KUNIT_EXPECT_EQ(test, st->cache->barns[b]->nr_full, 2);
 }
 
@@ -275,7 +276,7 @@ static void remote_objects_of_two_nodes(struct kunit *test)
 	if (!nr_b)
 		kunit_skip(test, "a sheaf of one object has all of one node");
 
-	grab_on(test, a, nr_b);
+	grab_on(test, a, nr_b + 1);
 	/* What is held last is let go of first. */
 	for (i = 0; i < nr_b; i++) {
 		grab_on(test, a, 1);
@@ -285,11 +286,11 @@ static void remote_objects_of_two_nodes(struct kunit *test)
 		grab_on(test, a, 1);
 	kmem_cache_shrink(st->cache);
 	take_moves(test);
-	release(test, st->cap);
-	expect_moves(test, .free_fast = st->cap, .flush = nr_b);
+	release(test, st->cap + 1);
+	expect_moves(test, .free_fast = st->cap + 1, .flush = nr_b);
 	KUNIT_ASSERT_NOT_NULL(test, pcs->remote);
-	KUNIT_EXPECT_EQ(test, pcs->remote->size, nr_a);
-	for (i = 0; i < nr_a; i++)
+	KUNIT_EXPECT_EQ(test, pcs->remote->size, nr_a + 1);
+	for (i = 0; i <= nr_a; i++)
 		KUNIT_EXPECT_EQ(test, nid_of(sheaf_object(st->cache, pcs->remote, i)), a);
 
 	release(test, nr_b);

@@ -108,13 +108,19 @@ inline free_remote()
 	:: got ->
 		s = remote[cpu];
 		if
-		:: s && size[s] + 1 < CAP -> d_step { push(s, ob); s = 0; locked[cpu] = 0 }
+		:: s && size[s] < CAP -> d_step { push(s, ob); s = 0; locked[cpu] = 0 }
 		:: else ->
 #ifdef BUG_STAYS	/* the sheaf stays where it is while it is used without the lock */
 			locked[cpu] = 0;
 #else
 			d_step { remote[cpu] = 0; locked[cpu] = 0 };
 #endif
+			d_step {
+				if
+				:: s -> send_home(s)
+				:: else
+				fi
+			};
 			d_step {
 				if
 				:: !s -> get_empty(s)
@@ -124,39 +130,29 @@ inline free_remote()
 			if
 			:: s ->
 				d_step { push(s, ob) };
+				if
+				:: cpu = 1 - cpu
+				:: true
+				fi;
+				if
+				:: atomic { locked[cpu] -> got = 0 }
+				:: atomic { else -> locked[cpu] = 1; got = 1 }
+				fi;
 				d_step {
 					if
-					:: size[s] == CAP -> send_home(s)
+#ifdef BUG_INSTALL	/* the remote sheaf that is there now is overwritten */
+					:: got -> remote[cpu] = s; s = 0
+#else
+					:: got && !remote[cpu] -> remote[cpu] = s; s = 0
+#endif
+					:: else
+					fi;
+					if
+					:: got -> locked[cpu] = 0
 					:: else
 					fi
 				};
-				if
-				:: s ->
-					if
-					:: cpu = 1 - cpu
-					:: true
-					fi;
-					if
-					:: atomic { locked[cpu] -> got = 0 }
-					:: atomic { else -> locked[cpu] = 1; got = 1 }
-					fi;
-					d_step {
-						if
-#ifdef BUG_INSTALL	/* the remote sheaf that is there now is overwritten */
-						:: got -> remote[cpu] = s; s = 0
-#else
-						:: got && !remote[cpu] -> remote[cpu] = s; s = 0
-#endif
-						:: else
-						fi;
-						if
-						:: got -> locked[cpu] = 0
-						:: else
-						fi
-					};
-					d_step { flush_and_free(s) }
-				:: else
-				fi
+				d_step { flush_and_free(s) }
 			:: else
 			fi
 		fi
