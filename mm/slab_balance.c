@@ -232,7 +232,7 @@ unsigned int balance_capacity(unsigned int capacity, unsigned int min,
 {
 	unsigned long interval = BALANCE_INTERVAL / HZ;
 
-	if (contended > OFTEN * interval * cpus)
+	if (contended > BALANCE_CONTENDED * cpus)
 		capacity = 2 * (capacity + head) - head;
 	else if (contended * SELDOM_INVERSE < interval * cpus)
 		capacity = max((capacity + head) / 2, head) - head;

@@ -26,6 +26,9 @@
 /* How often is looked at what was needed. */
 #define BALANCE_INTERVAL	(2 * HZ)
 
+/* Up to so many waits for a barn in an interval, larger sheaves would not help. */
+#define BALANCE_CONTENDED	(5U * (BALANCE_INTERVAL / HZ))
+
 /**
  * struct barn_demand - what a barn could not do
  * @since: When this was first counted, in jiffies.

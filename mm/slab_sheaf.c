@@ -55,8 +55,8 @@
  * lie there.
  *
  * Remote objects are collected in a third sheaf, "remote", from which nothing is
- * allocated. When it is full it goes to the barn of the node that the objects
- * lie on, where they are allocated from next. With more than two nodes it may
+ * allocated. Full, it goes to the barn of the node that the objects lie on, when
+ * the next one comes, and they are allocated there. With more than two nodes it may
  * hold objects of several. It stays then, with those of the node that the last
  * one is from, and the others are flushed, until it is full of one kind.
  *
@@ -181,12 +181,15 @@ static bool object_is_address(const void *object)
 	       virt_addr_valid(object);
 }
 
-static int node_of_sheaf(struct kmem_cache *s, struct slab_sheaf *full)
+static int node_of_object(const void *object)
 {
-	const void *object = sheaf_object(s, full, 0);
-
 	return object_is_address(object) ? page_to_nid(virt_to_page(object)) :
 					   numa_node_id();
+}
+
+static int node_of_sheaf(struct kmem_cache *s, struct slab_sheaf *full)
+{
+	return node_of_object(sheaf_object(s, full, 0));
 }
 
 /* The barn of the node that a full sheaf is from, if that is another one. */
@@ -270,6 +273,18 @@ static struct slab_sheaf *sound_empty(struct kmem_cache *s,
 	sheaf = sound(s, sheaf, locked);
 	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) || !sheaf ||
 	    likely(!sheaf->size))
+		return sheaf;
+	sheaf_is_unsound(s, locked);
+	return NULL;
+}
+
+/* And of one that has no room. What was wiped has none, nor an object. */
+static struct slab_sheaf *sound_full(struct kmem_cache *s,
+				     struct slab_sheaf *sheaf, bool locked)
+{
+	sheaf = sound(s, sheaf, locked);
+	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) || !sheaf ||
+	    likely(sheaf->size))
 		return sheaf;
 	sheaf_is_unsound(s, locked);
 	return NULL;
@@ -998,6 +1013,18 @@ static noinline void *alloc_miss(struct kmem_cache *s,
 	return alloc_by_refill(s, empty, fill, gfp, node);
 }
 
+/* Whoever waits for barns may want larger sheaves, though nobody needs more than there is. */
+static void watch_contention(struct kmem_cache *s, gfp_t gfp)
+{
+	/* The task may have moved meanwhile, and then this is just another barn. */
+	struct node_barn *barn = get_barn(s);
+
+	if (likely(!barn || READ_ONCE(barn->contended) <= BALANCE_CONTENDED))
+		return;
+	if ((gfp & __GFP_KSWAPD_RECLAIM) && sheaf_follows(s, BALANCE_GROWTH))
+		sheaves_watch();
+}
+
 /**
  * __sheaf_alloc - allocate an object when that is not trivial
  * @s: The cache.
@@ -1045,6 +1072,7 @@ void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node)
 	local_unlock(&s->cpu_sheaves->lock);
 	if (unlikely(rest))
 		free_empty_sheaf(s, rest);
+	watch_contention(s, gfp);
 	return object ? sheaf_unmark(s, object) : NULL;
 }
 
@@ -1357,8 +1385,7 @@ static unsigned int sort_by_node(struct slab_sheaf *sheaf, int node)
  */
 struct slab_sheaf *send_home(struct kmem_cache *s, struct slab_sheaf *full)
 {
-	void *last = sheaf_object(s, full, full->size - 1);
-	int node = page_to_nid(virt_to_page(last));
+	int node = node_of_object(sheaf_object(s, full, full->size - 1));
 	struct node_barn *barn = get_barn_of(s, node);
 	struct slab_sheaf *empty;
 	unsigned int nr;
@@ -1375,7 +1402,7 @@ struct slab_sheaf *send_home(struct kmem_cache *s, struct slab_sheaf *full)
 	}
 	sheaf_encode(s, full);
 
-	if (barn) {
+	if (barn && sheaf_capacity(s)) {
 		empty = swap_full(s, barn, full);
 		if (empty || put_full(s, barn, full) ||
 		    (barn_refused(s, barn, node) && put_full(s, barn, full))) {
@@ -1387,6 +1414,20 @@ struct slab_sheaf *send_home(struct kmem_cache *s, struct slab_sheaf *full)
 	stat(s, BARN_PUT_FAIL);
 	flush_sheaf(s, full, SHEAF_FLUSH_REFUSED);
 	return full;
+}
+
+/* A sheaf for more remote objects, after one that has no room, if there was one. */
+static struct slab_sheaf *remote_with_room(struct kmem_cache *s,
+					   struct slab_sheaf *full)
+{
+	struct slab_sheaf *sheaf = full ? send_home(s, full) : NULL;
+
+	if (sheaf && !sheaf->size && sheaf->capacity != sheaf_capacity(s)) {
+		put_empty_sheaf(s, sheaf);
+		sheaf = NULL;
+	}
+	/* As in __sheaf_free(), no gfp flag is harmless. */
+	return sheaf ?: get_empty_sheaf(s, 0);
 }
 
 static void install_remote(struct kmem_cache *s, struct slab_sheaf *sheaf)
@@ -1444,7 +1485,7 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
 	WRITE_ONCE(pcs->remote, NULL);
 	local_unlock(&s->cpu_sheaves->lock);
 
-	sheaf = sound(s, sheaf, false);
+	sheaf = sound_full(s, sheaf, false);
 	if (sheaf_is_marked(s, object) ||
 	    (sheaf && sheaf_ends_with(s, sheaf, object))) {
 		if (sheaf)
@@ -1453,11 +1494,7 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
 		return true;
 	}
 	/* Full it has stayed, as main does, to be seen to end with the last object. */
-	if (sheaf)
-		sheaf = send_home(s, sheaf);
-	/* As in __sheaf_free(), no gfp flag is harmless. */
-	if (!sheaf)
-		sheaf = get_empty_sheaf(s, 0);
+	sheaf = remote_with_room(s, sheaf);
 	if (!sheaf)
 		return false;
 

@@ -840,6 +840,7 @@ void sheaves_set_feedback(struct kmem_cache *s, unsigned int feedback)
 {
 	WRITE_ONCE(s->feedback, feedback);
 	update_barns(s);
+	sheaves_watch();
 }
 EXPORT_SYMBOL_IF_KUNIT(sheaves_set_feedback);
 
@@ -859,6 +860,7 @@ void sheaves_set_all_feedback(unsigned int feedback)
 	list_for_each_entry(s, &slab_caches, list)
 		update_barns(s);
 	mutex_unlock(&slab_mutex);
+	sheaves_watch();
 }
 EXPORT_SYMBOL_IF_KUNIT(sheaves_set_all_feedback);
 

@@ -381,7 +381,7 @@ static unsigned int most_contended(struct kmem_cache *s, unsigned int *cpus)
  * @look: Only look, as what was counted so far says nothing of an interval.
  *
  * Context: Task, under slab_mutex.
- * Return: Whether there is something to follow: somebody waits, or the sheaves are
+ * Return: Whether there is something to follow: others wait often, or the sheaves are
  *	   larger than they are where nobody does.
  */
 bool sheaf_tune_capacity(struct kmem_cache *s, bool look)
@@ -390,8 +390,11 @@ bool sheaf_tune_capacity(struct kmem_cache *s, bool look)
 	unsigned int contended, cpus = 1;
 
 	contended = most_contended(s, &cpus);
-	if (!capacity || !sheaf_follows(s, BALANCE_GROWTH))
+	if (!capacity)
 		return false;
+	/* Without growth it is as where nobody waits. */
+	if (!sheaf_follows(s, BALANCE_GROWTH))
+		contended = 0;
 	if (!look)
 		wanted = balance_capacity(capacity, s->sheaf_min_capacity,
 					  max_capacity(s), SHEAF_HEAD,
@@ -400,7 +403,7 @@ bool sheaf_tune_capacity(struct kmem_cache *s, bool look)
 		trace_slab_sheaf_capacity(s->name, capacity, wanted, contended);
 		sheaf_set_capacity(s, wanted);
 	}
-	return contended || wanted > s->sheaf_min_capacity;
+	return contended > BALANCE_CONTENDED || wanted > s->sheaf_min_capacity;
 }
 
 #ifdef CONFIG_PROVE_LOCKING

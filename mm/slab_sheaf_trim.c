@@ -8,11 +8,11 @@
  * mm/slab_sheaf_grow.c.
  *
  * An idle machine stays idle. There is no timer unless somebody has needed objects from
- * slabs, for a sheaf, in the last few seconds. Then rounds follow each other until there
- * is nothing more to be given back or to be resized, or nobody has needed anything for
- * some rounds. Both timer and work are on CPUs that do the housekeeping. The timer is not
- * a deferrable one: all CPUs would wait for the one that happens to have it to do
- * something else.
+ * slabs, for a sheaf, in the last few seconds, has waited for barns often enough, or has
+ * chosen what follows the load. Then rounds follow each other until there is nothing more
+ * to be given back or to be resized, or nobody has needed anything for some rounds. Both
+ * timer and work are on CPUs that do the housekeeping. The timer is not a deferrable one:
+ * all CPUs would wait for the one that happens to have it to do something else.
  *
  * Whether a CPU uses its sheaves of a cache is seen from outside, by what they look like
  * in each round: if nothing has changed for some of them, they are taken away, all of
@@ -56,6 +56,7 @@ static DECLARE_DELAYED_WORK(round_work, sheaves_round_fn);
  * are there, it only looks so.
  */
 unsigned int sheaves_missed __read_mostly = true;
+EXPORT_SYMBOL_IF_KUNIT(sheaves_missed);
 
 /* A round is to come, or is at work. Not a bool: some machines cannot xchg() bytes. */
 static unsigned int watching;

@@ -312,6 +312,30 @@ static void freed_twice_on_the_way_home(struct kunit *test)
 	st->nr_ignored = n - ignored_early(n);
 }
 
+/* One that was wiped has no room, and no object that says where it should go. */
+static void size_of_remote_that_was_wiped(struct kunit *test)
+{
+	struct slab_test *st = with_hardened_cache(test);
+	int here = cpu_to_node(st->cpu), node = find_other_memory(here, NUMA_NO_NODE);
+	struct slab_sheaf *remote;
+
+	skip_if_smaller(test, 3);
+	if (!has_memory(here) || node == NUMA_NO_NODE)
+		kunit_skip(test, "no object is remote, or all are");
+	grab_on(test, node, 3);
+	kmem_cache_shrink(st->cache);
+	release(test, 1);
+	remote = sheaves_here(st)->remote;
+	KUNIT_ASSERT_NOT_NULL(test, remote);
+	remote->size = 0;
+	remote->capacity = 0;
+	release(test, 2);
+	KUNIT_EXPECT_PTR_NE(test, sheaves_here(st)->remote, remote);
+	expect_cached(test, 2);
+	kmem_cache_shrink(st->cache);
+	mend(test, remote, 1, st->cap);
+}
+
 static struct slab_test *with_hardened_rcu(struct kunit *test)
 {
 	if (!IS_ENABLED(CONFIG_SLAB_RCU_SHEAVES) || IS_ENABLED(CONFIG_PREEMPT_RT))
@@ -908,6 +932,7 @@ static struct kunit_case harden_cases[] = {
 	KUNIT_CASE(freed_twice_by_bulk_beyond_a_sheaf),
 	KUNIT_CASE(freed_twice_by_bulk_with_one_of_another_node),
 	KUNIT_CASE(freed_twice_on_the_way_home),
+	KUNIT_CASE(size_of_remote_that_was_wiped),
 	KUNIT_CASE(capacity_of_rcu_free),
 	KUNIT_CASE(cache_of_sheaf_with_rcu),
 	KUNIT_CASE(freed_twice_by_rcu),

@@ -171,6 +171,29 @@ static void resize_remote(struct kunit *test)
 	expect_nothing_left(test);
 }
 
+/* Nobody takes the sheaf of another size, but it goes. */
+static void resize_remote_that_is_refused(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, 0);
+	int other = find_other_memory(cpu_to_node(st->cpu), NUMA_NO_NODE);
+	unsigned int i;
+
+	if (other == NUMA_NO_NODE)
+		kunit_skip(test, "no other node has memory");
+	set_barns(st->cache, 0, 0);
+	for (i = 0; i < ARRAY_SIZE(capacities); i++) {
+		grab_on(test, other, 400);
+		release(test, 10);
+		resize(test, capacities[i]);
+		release(test, 390);
+		if (st->cap) {
+			KUNIT_ASSERT_NOT_NULL(test, sheaves_here(st)->remote);
+			KUNIT_EXPECT_EQ(test, sheaves_here(st)->remote->capacity, st->cap);
+		}
+	}
+	expect_nothing_left(test);
+}
+
 static void resize_to_none_and_back(struct kunit *test)
 {
 	struct slab_test *st = with_feedback(test, 0);
@@ -506,40 +529,114 @@ static void grants_follow_limit(struct kunit *test)
 }
 
 /* Those who wait for the lock of a barn come less often with larger sheaves. */
-static void sheaves_grow_and_shrink(struct kunit *test)
+/* A round by the timer may come first, and begin to count anew. */
+static void let_sheaves_grow(struct kunit *test)
 {
-	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);
+	struct slab_test *st = test->priv;
 	struct node_barn *barn = barn_of(st->cache, st->cpu);
 	unsigned int i;
 
-	resize(test, 60);
-	/* A round by the timer may come first, and begin to count anew. */
 	for (i = 0; i < 10 && sheaf_capacity(st->cache) == st->cap; i++) {
 		WRITE_ONCE(barn->contended, 1000 * nr_cpu_ids);
 		rounds(1);
 	}
 	KUNIT_EXPECT_GT(test, sheaf_capacity(st->cache), st->cap);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(barn->contended), 0);
+}
+
+static void sheaves_grow_and_shrink(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);
+	unsigned int i;
+
+	resize(test, 60);
+	let_sheaves_grow(test);
 	for (i = 0; i < 10 && sheaf_capacity(st->cache) != st->cap; i++)
 		rounds(1);
 	KUNIT_EXPECT_EQ(test, sheaf_capacity(st->cache), st->cap);
+
+	let_sheaves_grow(test);
+	set_feedback(st->cache, 0);
+	for (i = 0; i < ROUNDS; i++) {
+		WRITE_ONCE(barn_of(st->cache, st->cpu)->contended, 1000 * nr_cpu_ids);
+		rounds(1);
+	}
+	KUNIT_EXPECT_EQ(test, sheaf_capacity(st->cache), st->cap);
+}
+
+static unsigned int rounds_that_go_on(struct node_barn *barn, unsigned int contended)
+{
+	unsigned int i, again = 0;
+
+	for (i = 0; i < 2 * ROUNDS; i++) {
+		WRITE_ONCE(barn->contended, contended);
+		again += sheaves_round();
+	}
+	return again;
 }
 
 /* Rounds go on for those who wait, though they need no objects and nothing is given back. */
 static void growth_goes_by_itself(struct kunit *test)
 {
 	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);
-	unsigned int again = 0, i, feedback = READ_ONCE(slab_feedback);
 	struct node_barn *barn = barn_of(st->cache, st->cpu);
+	unsigned int feedback = READ_ONCE(slab_feedback);
+	unsigned int seldom, often;
 
 	sheaves_set_all_feedback(BALANCE_GROWTH);
-	for (i = 0; i < 2 * ROUNDS; i++) {
-		WRITE_ONCE(barn->contended, 1);
-		again += sheaves_round();
-	}
+	seldom = rounds_that_go_on(barn, BALANCE_CONTENDED);
+	often = rounds_that_go_on(barn, BALANCE_CONTENDED + 1);
 	sheaves_set_all_feedback(feedback);
+	KUNIT_EXPECT_LT(test, seldom, 2 * ROUNDS);
 	/* The timer's may see it before one of them does. */
-	KUNIT_EXPECT_GE(test, again, 2 * ROUNDS - 2);
+	KUNIT_EXPECT_GE(test, often, 2 * ROUNDS - 2);
+}
+
+/*
+ * Rounds begin, or are to go on, when others have waited; but who must not wake up anybody
+ * does not start them. Others may do so, or a round begin, at the same time.
+ */
+static void waiting_starts_rounds(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);
+	struct node_barn *barn = barn_of(st->cache, st->cpu);
+	unsigned int i, k, cap, started[3] = { };
+	gfp_t gfp;
+
+	for (i = 0; i < 2 * ROUNDS; i++) {
+		for (k = 0; k < ARRAY_SIZE(started); k++) {
+			cap = sheaf_capacity(st->cache);
+			gfp = k == 2 ? __GFP_HIGH : GFP_KERNEL;
+			grab(test, 4 * cap);
+			release(test, 4 * cap);
+			WRITE_ONCE(barn->contended, BALANCE_CONTENDED + !!k);
+			WRITE_ONCE(sheaves_missed, false);
+			KUNIT_ASSERT_EQ(test, alloc_objects(st, 2 * cap + 1, gfp), 2 * cap + 1);
+			started[k] += READ_ONCE(sheaves_missed);
+			release(test, 2 * cap + 1);
+		}
+	}
+	KUNIT_EXPECT_LT(test, started[0], 2 * ROUNDS);
+	KUNIT_EXPECT_GE(test, started[1], 2 * ROUNDS - 2);
+	KUNIT_EXPECT_LT(test, started[2], 2 * ROUNDS);
+}
+
+/* What was chosen may be something for rounds to do, that nobody else would begin. */
+static void switches_start_rounds(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, 0);
+	unsigned int i, one = 0, all = 0;
+
+	for (i = 0; i < 2 * ROUNDS; i++) {
+		WRITE_ONCE(sheaves_missed, false);
+		set_feedback(st->cache, i);
+		one += READ_ONCE(sheaves_missed);
+		WRITE_ONCE(sheaves_missed, false);
+		sheaves_set_all_feedback(READ_ONCE(slab_feedback));
+		all += READ_ONCE(sheaves_missed);
+	}
+	KUNIT_EXPECT_GE(test, one, 2 * ROUNDS - 2);
+	KUNIT_EXPECT_GE(test, all, 2 * ROUNDS - 2);
 }
 
 /* What a CPU does not use is taken away, from it as from the barn. */
@@ -661,6 +758,7 @@ static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(resize_in_each_state),
 	KUNIT_CASE(small_sheaves_are_not_lent),
 	KUNIT_CASE(resize_remote),
+	KUNIT_CASE(resize_remote_that_is_refused),
 	KUNIT_CASE(resize_to_none_and_back),
 	KUNIT_CASE(resize_is_refused),
 #ifdef SLAB_SUPPORTS_SYSFS
@@ -675,6 +773,8 @@ static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(grants_follow_limit),
 	KUNIT_CASE(sheaves_grow_and_shrink),
 	KUNIT_CASE(growth_goes_by_itself),
+	KUNIT_CASE(waiting_starts_rounds),
+	KUNIT_CASE(switches_start_rounds),
 	KUNIT_CASE(what_is_not_used_is_given_back),
 	KUNIT_CASE(what_is_used_stays),
 	KUNIT_CASE(switched_off),

@@ -291,9 +291,9 @@ else
 	verdict "a DIMM comes, and is a node" comes
 fi
 verdict "what is in use stays, and as it is" in_use_stays
-verdict "what is in sheaves does not keep it from going offline" goes_offline
-verdict "the DIMM can be removed" is_removed
-verdict "another one comes" comes
-verdict "and goes offline" goes_offline
-verdict "and can be removed" is_removed
+unless_kept "what is in sheaves does not keep it from going offline" goes_offline
+unless_kept "the DIMM can be removed" is_removed
+unless_kept "another one comes" comes
+unless_kept "and goes offline" goes_offline
+unless_kept "and can be removed" is_removed
 ktap_finished

@@ -40,6 +40,9 @@
 #define MAX_NTH		20000
 #define TRIES		5
 
+/* What is freed stays with KASAN for some time, and needs no sheaf. */
+#define KEPT		IS_ENABLED(CONFIG_KASAN_GENERIC)
+
 struct object {
 	unsigned long id;
 	struct rcu_head rcu;
@@ -422,10 +425,12 @@ static const struct op ops[] = {
 	  .flags = SLAB_RED_ZONE | SLAB_POISON, .first_counts = true },
 	{ "return", with_sheaf, return_it, .never_fails = true, .may_do_without = true },
 
-	{ "free", with_objects, free_some, .nr = MAX_OBJECTS / 2, .never_fails = true },
-	{ "free_bulk", with_objects, free_bulk, .nr = MAX_OBJECTS / 2, .never_fails = true },
+	{ "free", with_objects, free_some, .nr = MAX_OBJECTS / 2, .never_fails = true,
+	  .may_do_without = KEPT },
+	{ "free_bulk", with_objects, free_bulk, .nr = MAX_OBJECTS / 2, .never_fails = true,
+	  .may_do_without = KEPT },
 	{ "free_account", with_objects, free_some, .nr = 4 * CAPACITY, .flags = SLAB_ACCOUNT,
-	  .never_fails = true },
+	  .never_fails = true, .may_do_without = KEPT },
 	{ "free_rcu", with_objects, free_rcu, .nr = 4 * CAPACITY, .never_fails = true },
 	{ "free_rcu_debug", with_objects, free_rcu, .nr = 50,
 	  .flags = SLAB_RED_ZONE | SLAB_POISON, .never_fails = true, .may_do_without = true },
