@@ -106,7 +106,8 @@ may_lack() {
 	4cpu) echo "$guest|$nodes|no two nodes with memory and CPUs" ;;
 	2node) echo "$guest|$nodes" ;;
 	memoryless) echo "$guest" ;;
-	*-debug | faults-kunit) echo "no kmemleak, .*" ;;
+	*-debug) echo "no kmemleak, .*|KASAN keeps what is freed" ;;
+	faults-kunit) echo "no kmemleak, .*" ;;
 	isolated | kmemleak | events | faults | dimm) echo "nothing" ;;
 	# those of cross.sh
 	*) echo "$guest|$nodes|no two nodes with memory and CPUs|no python3|needs fio" ;;
