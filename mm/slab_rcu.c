@@ -505,7 +505,7 @@ static bool install_rcu_free(struct slub_percpu_sheaves *pcs,
 		forget_filling(rs);
 	list_add_tail(&sheaf->barn_list, &rs->filling);
 	WRITE_ONCE(pcs->rcu_free, sheaf);
-	pcs->rcu_taken++;
+	WRITE_ONCE(pcs->rcu_taken, pcs->rcu_taken + 1);
 	twice = full_ends_with(rs, sheaf->cache, object);
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
 	return twice;
@@ -643,7 +643,7 @@ static struct slab_sheaf *sound_rcu_free(struct kmem_cache *s,
 	raw_spin_lock_irqsave(&rs->lock, flags);
 	if (pcs->rcu_free == sheaf) {
 		remove_rcu_free(rs, pcs, sheaf);
-		pcs->rcu_done++;
+		WRITE_ONCE(pcs->rcu_done, pcs->rcu_done + 1);
 	}
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
 	sheaf_is_unsound(s, true);
@@ -675,7 +675,7 @@ static struct slab_sheaf *get_rcu_free(struct kmem_cache *s)
 	 */
 	if (irqs_disabled())
 		return find_empty_sheaf(s);
-	if (!s->sheaf_capacity)
+	if (!sheaf_capacity(s))
 		return NULL;
 	help_if_flooded();
 	return get_empty_sheaf(s, 0);
@@ -1085,14 +1085,14 @@ static unsigned long count_objects(struct rcu_sheaves *rs)
 
 	raw_spin_lock_irqsave(&rs->lock, flags);
 	nr = rs->nr_objects;
-	/* The CPU may be storing to these. */
+	/* The CPU may be storing to these, and need not mark that for who counts. */
 	list_for_each_entry(sheaf, &rs->filling, barn_list) {
 		if (unlikely(!sheaf_is_linked(&sheaf->barn_list)))
 			break;
-		nr += READ_ONCE(sheaf->size);
+		nr += data_race(READ_ONCE(sheaf->size)); /* see above */
 	}
 	for (sheaf = rs->taken.first; sheaf; sheaf = sheaf->next)
-		nr += READ_ONCE(sheaf->size);
+		nr += data_race(READ_ONCE(sheaf->size)); /* see above */
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
 	return nr;
 }

@@ -266,28 +266,29 @@ static struct slab_sheaf *sound(struct kmem_cache *s, struct slab_sheaf *sheaf,
 	return NULL;
 }
 
-/* The same, of one that should be empty. */
-static struct slab_sheaf *sound_empty(struct kmem_cache *s,
-				      struct slab_sheaf *sheaf, bool locked)
+/* The same, of one that should be empty, or should not. */
+static struct slab_sheaf *sound_if(struct kmem_cache *s, struct slab_sheaf *sheaf,
+				   bool empty, bool locked)
 {
 	sheaf = sound(s, sheaf, locked);
 	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) || !sheaf ||
-	    likely(!sheaf->size))
+	    likely(empty == !sheaf->size))
 		return sheaf;
 	sheaf_is_unsound(s, locked);
 	return NULL;
 }
 
-/* And of one that has no room. What was wiped has none, nor an object. */
+static struct slab_sheaf *sound_empty(struct kmem_cache *s,
+				      struct slab_sheaf *sheaf, bool locked)
+{
+	return sound_if(s, sheaf, true, locked);
+}
+
+/* One that has no room. What was wiped has none, nor an object. */
 static struct slab_sheaf *sound_full(struct kmem_cache *s,
 				     struct slab_sheaf *sheaf, bool locked)
 {
-	sheaf = sound(s, sheaf, locked);
-	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) || !sheaf ||
-	    likely(sheaf->size))
-		return sheaf;
-	sheaf_is_unsound(s, locked);
-	return NULL;
+	return sound_if(s, sheaf, false, locked);
 }
 
 /*
@@ -1043,6 +1044,7 @@ void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node)
 	struct slab_sheaf *rest = NULL;
 	struct slab_sheaf *main;
 	void *object = NULL;
+	bool replaced;
 
 	check_empty_main(s, pcs);
 	if (unlikely(!sheaf_capacity(s) && pcs->main == slab_no_sheaf)) {
@@ -1054,7 +1056,8 @@ void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node)
 	if (node != NUMA_NO_NODE && !node_state(node, N_NORMAL_MEMORY))
 		node = NUMA_NO_NODE;
 
-	if (unlikely(!pcs->main->size && !replace_empty_main(s, pcs, &rest))) {
+	replaced = !pcs->main->size;
+	if (unlikely(replaced && !replace_empty_main(s, pcs, &rest))) {
 		object = alloc_miss(s, pcs, gfp, node);
 		/* The full sheaf that came for it was none. */
 		if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) && unlikely(rest))
@@ -1072,7 +1075,8 @@ void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node)
 	local_unlock(&s->cpu_sheaves->lock);
 	if (unlikely(rest))
 		free_empty_sheaf(s, rest);
-	watch_contention(s, gfp);
+	if (replaced)
+		watch_contention(s, gfp);
 	return object ? sheaf_unmark(s, object) : NULL;
 }
 

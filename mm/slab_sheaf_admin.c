@@ -437,8 +437,9 @@ __no_kasan_or_inline unsigned int count_sheaf(struct slab_sheaf **sheafp)
 
 	if (!sheaf)
 		return 0;
-	size = READ_ONCE(sheaf->size);
-	return size <= READ_ONCE(sheaf->capacity) ? size : 0;
+	/* Who has the sheaf need not mark what he writes for those who only count. */
+	size = data_race(READ_ONCE(sheaf->size));
+	return size <= data_race(READ_ONCE(sheaf->capacity)) ? size : 0; /* as above */
 }
 
 static unsigned long count_cpu(struct slub_percpu_sheaves *pcs)
@@ -535,7 +536,7 @@ void sheaves_count_cpu(unsigned int cpu)
 
 	if (node != NUMA_NO_NODE &&
 	    !cpumask_test_and_set_cpu(cpu, &counted_cpus))
-		nr_cpus_of_node[node]++;
+		WRITE_ONCE(nr_cpus_of_node[node], nr_cpus_of_node[node] + 1);
 }
 
 /**

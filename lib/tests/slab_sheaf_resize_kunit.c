@@ -528,7 +528,6 @@ static void grants_follow_limit(struct kunit *test)
 	expect_nothing_left(test);
 }
 
-/* Those who wait for the lock of a barn come less often with larger sheaves. */
 /* A round by the timer may come first, and begin to count anew. */
 static void let_sheaves_grow(struct kunit *test)
 {
@@ -544,6 +543,7 @@ static void let_sheaves_grow(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, READ_ONCE(barn->contended), 0);
 }
 
+/* Those who wait for the lock of a barn come less often with larger sheaves. */
 static void sheaves_grow_and_shrink(struct kunit *test)
 {
 	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);

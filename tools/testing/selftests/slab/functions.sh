@@ -235,6 +235,17 @@ without_races() {
 		/==========/ { theirs = 0 }'
 }
 
+# without_reports BEGIN [FROM TO]: without what begins in a line like BEGIN, and ends where it says
+# what memory there is. Only between lines with FROM and with TO, if there are these.
+without_reports() {
+	awk -v begin="$1" -v from="${2-}" -v to="${3-}" '
+		from == "" || index($0, from) { expected = 1 }
+		to != "" && index($0, to) { expected = 0 }
+		expected && $0 ~ begin { report = 1 }
+		!report
+		/Mem-Info:|memory: usage/ { report = 0 }'
+}
+
 # log_is_clean [FILTER...]: behind a filter, what there is since the mark.
 log_is_clean() {
 	local log

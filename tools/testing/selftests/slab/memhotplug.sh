@@ -200,11 +200,7 @@ nothing_left() {
 }
 
 # KASAN asks for its shadow of the block by vmalloc(), which says so when it fails.
-without_vmalloc_errors() {
-	awk '/vmalloc error: .* mode:/ { report = 1 }
-		!report
-		/Mem-Info:/ { report = 0 }'
-}
+VMALLOC_FAILS="vmalloc error: .* mode:"
 
 comes() { mark_log && plug && all_online && log_is_clean; }
 
@@ -265,7 +261,7 @@ fails_to_come() {
 			[ "$LEFT" = 0 ] || {
 				msg "$failed failed"
 				[ $failed -gt 0 ] && made_once && all_online &&
-					log_is_clean without_vmalloc_errors
+					log_is_clean without_reports "$VMALLOC_FAILS"
 				return
 			}
 			echo offline >"${BLOCKS[0]}/state" || break

@@ -278,14 +278,7 @@ read_null_blk() {
 # The kernel's log has reports of it, which are no complaints, between these two lines.
 ASKED="slab_stress: somebody takes all memory"
 GIVEN_BACK="slab_stress: it is given back"
-without_reports() {
-	awk -v asked="$ASKED" -v back="$GIVEN_BACK" '
-		index($0, asked) { expected = 1 }
-		index($0, back) { expected = 0 }
-		expected && /invoked oom-killer:|page allocation failure:/ { report = 1 }
-		!report
-		/Mem-Info:|memory: usage/ { report = 0 }'
-}
+OUT_OF_MEMORY="invoked oom-killer:|page allocation failure:"
 
 # Who asks for more and more, and is the first to be killed. Fails if he was not.
 take_all() {
@@ -389,6 +382,9 @@ slab_kb() {
 	done </proc/meminfo
 }
 
+# It is there with CONFIG_SLUB_DEBUG.
+has_slabinfo() { [ -e /proc/slabinfo ]; }
+
 # What is in use, in whatever slabs it lies.
 used_kb() { VALUE=$(awk 'NR > 2 { kb += $2 * $4 / 1024 } END { printf "%d", kb }' /proc/slabinfo); }
 
@@ -397,7 +393,7 @@ sizes_of() {
 	local -n sizes=$1 objects=$2
 	local name active per slabs
 
-	[ -e /proc/slabinfo ] || return 0
+	has_slabinfo || return 0
 	while read -r name active _ _ _ per _ _ _ _ _ _ _ _ slabs _; do
 		[[ "$slabs" =~ ^[0-9]+$ ]] || continue
 		# shellcheck disable=SC2004,SC2034 # references
@@ -553,7 +549,7 @@ if [ -n "$ALL" ]; then
 fi
 slab_kb
 SLAB_BEFORE=$VALUE
-! [ -e /proc/slabinfo ] || used_kb
+! has_slabinfo || used_kb
 USED_KB_BEFORE=$VALUE
 tasks
 TASKS_BEFORE=$VALUE
@@ -575,9 +571,10 @@ verdict "all CPUs are online again" [ "$(online_list)" = "$ONLINE" ]
 [ -z "$ALL" ] || verdict "all memory is online again" memory_online
 verdict "no object was corrupted" no_object_corrupted
 verdict "no cache is left" no_cache_left
-verdict "the kernel's log is clean" log_is_clean without_reports
+verdict "the kernel's log is clean" log_is_clean \
+	without_reports "$OUT_OF_MEMORY" "$ASKED" "$GIVEN_BACK"
 verdict "slab memory is back" slab_is_back
-if [ -e /proc/slabinfo ]; then
+if has_slabinfo; then
 	unless_kept "so are objects" objects_are_back
 else
 	skip "so are objects" "no /proc/slabinfo, needs CONFIG_SLUB_DEBUG"
