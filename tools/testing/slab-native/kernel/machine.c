@@ -402,6 +402,18 @@ static bool has_feature(unsigned int feature)
 	return host_has_cpu_feature(feature / 32) >> (feature % 32) & 1;
 }
 
+/*
+ * A jump on a condition, out of a replacement to what is around the replaced. Nothing here
+ * decodes instructions, but what looks like one, and leads there, is one.
+ */
+static bool jumps_back(const u8 *insn, const u8 *to)
+{
+	const u8 *target = insn + 6 + *(const s32 *)(insn + 2);
+
+	return insn[0] == 0x0f && (insn[1] & 0xf0) == 0x80 &&
+	       target > to - SZ_4K && target < to + SZ_4K;
+}
+
 static void apply_alternative(struct alt_instr *a)
 {
 	u8 *from = (u8 *)&a->repl_offset + a->repl_offset;
@@ -416,6 +428,9 @@ static void apply_alternative(struct alt_instr *a)
 	__builtin_memcpy(to, from, a->replacementlen);
 	if (a->replacementlen == 5 && (*from == 0xe8 || *from == 0xe9))
 		*(s32 *)(to + 1) += from - to;
+	for (i = 0; i + 6 <= a->replacementlen; i++)
+		if (jumps_back(from + i, to))
+			*(s32 *)(to + i + 2) += from - to;
 	for (i = a->replacementlen; i < a->instrlen; i++)
 		to[i] = 0x90;
 }

@@ -93,8 +93,17 @@ void host_exit(int status)
 	_exit(status);
 }
 
+/* CLEARCPUID=NUMBER: one that this processor is to be without. */
+static unsigned int cleared_cpu_feature(unsigned int word)
+{
+	const char *number = getenv("CLEARCPUID");
+	unsigned int feature = number ? atoi(number) : 0;
+
+	return number && feature / 32 == word ? 1U << feature % 32 : 0;
+}
+
 /* The words of the kernel's feature bits that are the bits of cpuid. */
-unsigned int host_has_cpu_feature(unsigned int word)
+static unsigned int word_of_cpuid(unsigned int word)
 {
 	unsigned int a = 0, b = 0, c = 0, d = 0;
 
@@ -113,6 +122,11 @@ unsigned int host_has_cpu_feature(unsigned int word)
 		return d;
 	}
 	return 0;
+}
+
+unsigned int host_has_cpu_feature(unsigned int word)
+{
+	return word_of_cpuid(word) & ~cleared_cpu_feature(word);
 }
 
 /*
