@@ -183,7 +183,8 @@ static bool object_is_address(const void *object)
 
 static int node_of_object(const void *object)
 {
-	return object_is_address(object) ? page_to_nid(virt_to_page(object)) :
+	/* As in slab_nid(), other bits of the word change. */
+	return object_is_address(object) ? data_race(page_to_nid(virt_to_page(object))) :
 					   numa_node_id();
 }
 
@@ -727,19 +728,27 @@ static __always_inline bool main_from_barn(struct kmem_cache *s,
 	return true;
 }
 
-/* The cache has no sheaves any more: nor shall this CPU. */
-static struct slab_sheaf *retire_main(struct slub_percpu_sheaves *pcs)
-{
-	struct slab_sheaf *main = pcs->main;
-
-	set_main(pcs, slab_no_sheaf);
-	return main == slab_no_sheaf ? NULL : main;
-}
-
 static void retire(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
 	if (sheaf)
 		release_sheaf(s, sheaf);
+}
+
+/* The cache has no sheaves any more: nor shall this CPU. Releases the lock. */
+static void retire_sheaves(struct kmem_cache *s,
+			   struct slub_percpu_sheaves *pcs)
+{
+	struct slab_sheaf *main = pcs->main, *remote = pcs->remote;
+	struct slab_sheaf *spare = take_spare(s, pcs);
+
+	set_main(pcs, slab_no_sheaf);
+	WRITE_ONCE(pcs->remote, NULL);
+	local_unlock(&s->cpu_sheaves->lock);
+
+	retire(s, spare);
+	retire(s, remote);
+	if (main != slab_no_sheaf)
+		retire(s, main);
 }
 
 /*
@@ -818,7 +827,7 @@ static __always_inline bool replace_empty_main(struct kmem_cache *s,
 	set_main(pcs, spare);
 	/* Of another size than it should have: too large, or too small. */
 	if (unlikely(main->capacity > sheaf_capacity(s) ||
-		     main->capacity < pcs->fill) &&
+		     main->capacity < min(pcs->fill, sheaf_capacity(s))) &&
 	    main != slab_no_sheaf)
 		*rest = main;
 	else
@@ -977,8 +986,7 @@ static void *alloc_by_refill(struct kmem_cache *s, struct slab_sheaf *sheaf,
 static bool object_on_node(const void *object, int node)
 {
 	return node == NUMA_NO_NODE ||
-	       (object_is_address(object) &&
-		page_to_nid(virt_to_page(object)) == node);
+	       (object_is_address(object) && node_of_object(object) == node);
 }
 
 /* Neither sheaves nor barn have an object. Out of line, and releases the lock. */
@@ -986,7 +994,7 @@ static noinline void *alloc_miss(struct kmem_cache *s,
 				 struct slub_percpu_sheaves *pcs, gfp_t gfp,
 				 int node)
 {
-	struct slab_sheaf *empty, *main = NULL;
+	struct slab_sheaf *empty;
 	unsigned int fill;
 	bool again;
 
@@ -995,19 +1003,16 @@ static noinline void *alloc_miss(struct kmem_cache *s,
 		return NULL;
 	}
 
-	/* If there is a spare, it is empty as well, and can be refilled. */
-	empty = take_spare(s, pcs);
 	again = (unsigned int)jiffies - pcs->missed_at < BALANCE_INTERVAL;
 	fill = note_miss(s, pcs);
-	if (unlikely(!fill))
-		main = retire_main(pcs);
-	local_unlock(&s->cpu_sheaves->lock);
-
 	if (unlikely(!fill)) {
-		retire(s, empty);
-		retire(s, main);
+		retire_sheaves(s, pcs);
 		return NULL;
 	}
+	/* If there is a spare, it is empty as well, and can be refilled. */
+	empty = take_spare(s, pcs);
+	local_unlock(&s->cpu_sheaves->lock);
+
 	/* Once in a while is nothing to be watched; and not by who must not wake up others. */
 	if (again && (gfp & __GFP_KSWAPD_RECLAIM))
 		sheaves_watch();
@@ -1042,7 +1047,7 @@ void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node)
 {
 	struct slub_percpu_sheaves *pcs = this_cpu_ptr(s->cpu_sheaves);
 	struct slab_sheaf *rest = NULL;
-	struct slab_sheaf *main;
+	struct slab_sheaf *main, *spare;
 	void *object = NULL;
 	bool replaced;
 
@@ -1056,6 +1061,7 @@ void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node)
 	if (node != NUMA_NO_NODE && !node_state(node, N_NORMAL_MEMORY))
 		node = NUMA_NO_NODE;
 
+	spare = READ_ONCE(pcs->spare);
 	replaced = !pcs->main->size;
 	if (unlikely(replaced && !replace_empty_main(s, pcs, &rest))) {
 		object = alloc_miss(s, pcs, gfp, node);
@@ -1075,7 +1081,8 @@ void *__sheaf_alloc(struct kmem_cache *s, gfp_t gfp, int node)
 	local_unlock(&s->cpu_sheaves->lock);
 	if (unlikely(rest))
 		free_empty_sheaf(s, rest);
-	if (replaced)
+	/* The spare comes without a look at the barn. */
+	if (replaced && main != spare)
 		watch_contention(s, gfp);
 	return object ? sheaf_unmark(s, object) : NULL;
 }
@@ -1090,12 +1097,7 @@ static noinline bool free_miss(struct kmem_cache *s,
 	if (likely(sheaf_capacity(s)))
 		fill = note_miss(s, pcs);
 	if (unlikely(!fill)) {
-		struct slab_sheaf *spare = take_spare(s, pcs);
-
-		sheaf = retire_main(pcs);
-		local_unlock(&s->cpu_sheaves->lock);
-		retire(s, spare);
-		retire(s, sheaf);
+		retire_sheaves(s, pcs);
 		return false;
 	}
 	local_unlock(&s->cpu_sheaves->lock);

@@ -201,7 +201,8 @@ enum sheaf_flush_why {
  *	      mostly NULL. May be taken away at any time: see mm/slab_rcu.c.
  * @rcu_taken: How many sheaves have been @rcu_free of this CPU.
  * @rcu_done: How many of those of any CPU were done with on this CPU.
- * @fill: How many objects the CPU should get when it has none left; 0 at first.
+ * @fill: How many objects the CPU should get when it has none left; 0 at first. A hint:
+ *	  who frees many at once sets it without the lock.
  * @missed_at: When it last had none left, nor room, in jiffies.
  * @idle: For how many intervals the CPU has not used its sheaves, as far as one can
  *	  see from outside. Belongs, like @seen, to mm/slab_sheaf_trim.c.

@@ -371,7 +371,8 @@ void sheaves_flush(struct kmem_cache *s)
 	LIST_HEAD(sheaves);
 	unsigned int cpu, visited;
 
-	if (!s->barns)
+	/* Others may make them meanwhile: then there is nothing in them. */
+	if (!READ_ONCE(s->barns))
 		return;
 
 	lockdep_assert_cpus_held();
@@ -681,8 +682,8 @@ static int start_sheaves(struct kmem_cache *s, unsigned int capacity)
 	struct node_barn **barns;
 	int node;
 
-	s->barn_max_full = BARN_LIMIT_AUTO;
-	s->barn_max_empty = BARN_LIMIT_AUTO;
+	WRITE_ONCE(s->barn_max_full, BARN_LIMIT_AUTO);
+	WRITE_ONCE(s->barn_max_empty, BARN_LIMIT_AUTO);
 
 	barns = kmem_cache_zalloc(slab_barns_cache, GFP_KERNEL);
 	if (!barns)

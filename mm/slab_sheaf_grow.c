@@ -86,7 +86,9 @@ int sheaf_paying_node(int node)
 
 static unsigned long bytes_of_node(int node)
 {
-	return min_t(u64, (u64)node_present_pages(node) << PAGE_SHIFT, LONG_MAX);
+	/* Racy: memory may come or go. */
+	return min_t(u64, (u64)data_race(node_present_pages(node)) << PAGE_SHIFT,
+		     LONG_MAX);
 }
 
 static unsigned int fixed_limit(int node)
@@ -109,8 +111,10 @@ static bool is_pinned(const struct kmem_cache *s)
  */
 unsigned int sheaf_barn_limit(const struct kmem_cache *s, int node)
 {
-	if (is_pinned(s))
-		return s->barn_max_full;
+	int limit = READ_ONCE(s->barn_max_full);
+
+	if (limit != BARN_LIMIT_AUTO)
+		return limit;
 	return sheaf_follows(s, BALANCE_GROWTH) ? BALANCE_MIN_SHEAVES :
 						  fixed_limit(node);
 }
@@ -355,24 +359,43 @@ static unsigned int max_capacity(const struct kmem_cache *s)
 	return min(most, bytes / (3UL * num_possible_cpus() * s->size));
 }
 
-/* How often somebody waited for the lock of the barn where that was most often. */
+/* How many CPUs come to the barn of a node: its own, and those that have no memory nearer. */
+static unsigned int cpus_of_barn(int node)
+{
+	unsigned int nr, cpus = 0;
+	int other;
+
+	for_each_node(other) {
+		nr = sheaves_cpus_of_node(other);
+		if (nr && (other == node || sheaf_paying_node(other) == node))
+			cpus += nr;
+	}
+	return max(cpus, 1U);
+}
+
+/*
+ * How often somebody waited for the lock of the barn where that was most often, for each of
+ * its CPUs.
+ */
 static unsigned int most_contended(struct kmem_cache *s, unsigned int *cpus)
 {
-	unsigned int contended = 0;
+	unsigned int contended, most = 0, nr_cpus;
 	int node;
 
 	for_each_node(node) {
 		struct node_barn *barn = READ_ONCE(s->barns[node]);
 
-		if (!barn)
+		contended = barn ? READ_ONCE(barn->contended) : 0;
+		if (!contended)
 			continue;
-		if (READ_ONCE(barn->contended) > contended) {
-			contended = READ_ONCE(barn->contended);
-			*cpus = sheaves_cpus_of_node(node) ?: 1;
-		}
 		WRITE_ONCE(barn->contended, 0);
+		nr_cpus = cpus_of_barn(node);
+		if ((u64)contended * *cpus > (u64)most * nr_cpus) {
+			most = contended;
+			*cpus = nr_cpus;
+		}
 	}
-	return contended;
+	return most;
 }
 
 /**

@@ -8,11 +8,12 @@
  * mm/slab_sheaf_grow.c.
  *
  * An idle machine stays idle. There is no timer unless somebody has needed objects from
- * slabs, for a sheaf, in the last few seconds, has waited for barns often enough, or has
- * chosen what follows the load. Then rounds follow each other until there is nothing more
- * to be given back or to be resized, or nobody has needed anything for some rounds. Both
- * timer and work are on CPUs that do the housekeeping. The timer is not a deferrable one:
- * all CPUs would wait for the one that happens to have it to do something else.
+ * slabs, one by one, for the sheaves of a CPU, in the last few seconds, or has waited for
+ * barns often enough, or has chosen what follows the load. Then rounds follow each other
+ * until there is nothing more to be given back or to be resized, or nobody has needed
+ * anything for some rounds. Both timer and work are on CPUs that do the housekeeping. The
+ * timer is not a deferrable one: all CPUs would wait for the one that happens to have it
+ * to do something else.
  *
  * Whether a CPU uses its sheaves of a cache is seen from outside, by what they look like
  * in each round: if nothing has changed for some of them, they are taken away, all of
@@ -79,11 +80,16 @@ static void queue_round(void)
 
 void __sheaves_watch(void)
 {
+	unsigned long flags;
+
+	/* Who is stopped halfway keeps everybody else from beginning. */
+	local_irq_save(flags);
 	WRITE_ONCE(sheaves_missed, true);
-	if (xchg(&watching, true))
-		return;
-	WRITE_ONCE(first_round, true);
-	queue_round();
+	if (!xchg(&watching, true)) {
+		WRITE_ONCE(first_round, true);
+		queue_round();
+	}
+	local_irq_restore(flags);
 }
 
 /* Returns whether there may be more to give back later. */

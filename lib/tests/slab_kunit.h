@@ -256,7 +256,8 @@ static inline void grab(struct kunit *test, unsigned long n)
 
 static inline int nid_of(void *obj)
 {
-	return page_to_nid(virt_to_page(obj));
+	/* As in slab_nid(), other bits of the word change. */
+	return data_race(page_to_nid(virt_to_page(obj)));
 }
 
 /* Holds n more objects, which are from the node. */
@@ -385,17 +386,19 @@ static inline unsigned long count_sheaves(struct kmem_cache *s)
 #ifdef CONFIG_SLAB_SHEAVES
 	int cpu, node;
 
+	/* A round may be about to take them away, or to free them. */
 	for_each_possible_cpu(cpu) {
 		struct slub_percpu_sheaves *pcs = per_cpu_ptr(s->cpu_sheaves, cpu);
 
-		nr += pcs->main->capacity > 0;
-		nr += !!pcs->spare;
-		nr += !!pcs->remote;
-		nr += !!pcs->rcu_free;
+		nr += READ_ONCE(pcs->main) != slab_no_sheaf;
+		nr += !!READ_ONCE(pcs->spare);
+		nr += !!READ_ONCE(pcs->remote);
+		nr += !!READ_ONCE(pcs->rcu_free);
 	}
 	for (node = 0; s->barns && node < nr_node_ids; node++)
 		if (s->barns[node])
-			nr += s->barns[node]->nr_full + s->barns[node]->nr_empty;
+			nr += READ_ONCE(s->barns[node]->nr_full) +
+			      READ_ONCE(s->barns[node]->nr_empty);
 #endif
 	return nr;
 }
@@ -817,7 +820,7 @@ static inline unsigned int nr_full_sheaves(struct kmem_cache *s)
 	int node;
 
 	for_each_online_node(node)
-		nr += s->barns[node]->nr_full;
+		nr += READ_ONCE(s->barns[node]->nr_full);
 	return nr;
 }
 

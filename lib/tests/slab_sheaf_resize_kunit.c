@@ -194,6 +194,28 @@ static void resize_remote_that_is_refused(struct kunit *test)
 	expect_nothing_left(test);
 }
 
+/* What was in somebody's hands when the others were emptied goes with the next free. */
+static void remote_that_comes_too_late(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, 0);
+	int other = find_other_memory(cpu_to_node(st->cpu), NUMA_NO_NODE);
+	struct slab_sheaf *remote;
+
+	if (other == NUMA_NO_NODE)
+		kunit_skip(test, "no other node has memory");
+	grab(test, 1);
+	grab_on(test, other, 10);
+	release(test, 10);
+	remote = xchg(&sheaves_here(st)->remote, NULL);
+	KUNIT_ASSERT_NOT_NULL(test, remote);
+	resize(test, 0);
+	smp_store_release(&sheaves_here(st)->remote, remote);
+	release(test, 1);
+	KUNIT_EXPECT_NULL(test, sheaves_here(st)->remote);
+	expect_cached(test, 0);
+	expect_nothing_left(test);
+}
+
 static void resize_to_none_and_back(struct kunit *test)
 {
 	struct slab_test *st = with_feedback(test, 0);
@@ -243,11 +265,14 @@ static void take_barns_away(struct kunit *test)
 	int node;
 
 	resize(test, 0);
+	/* Rounds and shrinkers look at them. */
+	sheaves_lock();
 	st->cache->barns = NULL;
 	for_each_node(node)
 		if (barns[node])
 			kmem_cache_free(slab_barn_cache, barns[node]);
 	kmem_cache_free(slab_barns_cache, barns);
+	sheaves_unlock();
 }
 
 static struct {
@@ -592,33 +617,74 @@ static void growth_goes_by_itself(struct kunit *test)
 	KUNIT_EXPECT_GE(test, often, 2 * ROUNDS - 2);
 }
 
+/* Whom CPUs of other nodes come to is waited for more often, and that is nothing yet. */
+static void growth_goes_by_cpus(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);
+	unsigned int i, own, far;
+	struct node_barn *barn, *near;
+	struct page *page;
+	int cpu, node;
+
+	cpu = find_cpu(false);
+	if (cpu < 0)
+		kunit_skip(test, "all CPUs are on nodes with memory");
+	page = alloc_pages_node(cpu_to_node(cpu), GFP_KERNEL, 0);
+	KUNIT_ASSERT_NOT_NULL(test, page);
+	node = page_to_nid(page);
+	__free_page(page);
+	if (!node_state(node, N_CPU))
+		kunit_skip(test, "its memory comes from a node without CPUs");
+	barn = barn_of(st->cache, cpu);
+	near = st->cache->barns[node];
+
+	resize(test, 60);
+	own = BALANCE_CONTENDED * sheaves_cpus_of_node(node) + 1;
+	for (i = 0; i < ROUNDS; i++) {
+		WRITE_ONCE(near->contended, own);
+		rounds(1);
+	}
+	KUNIT_EXPECT_EQ(test, sheaf_capacity(st->cache), st->cap);
+
+	far = BALANCE_CONTENDED * sheaves_cpus_of_node(cpu_to_node(cpu)) + 1;
+	for (i = 0; i < 10 && sheaf_capacity(st->cache) == st->cap; i++) {
+		WRITE_ONCE(near->contended, far + 1);
+		WRITE_ONCE(barn->contended, far);
+		rounds(1);
+	}
+	KUNIT_EXPECT_GT(test, sheaf_capacity(st->cache), st->cap);
+}
+
 /*
- * Rounds begin, or are to go on, when others have waited; but who must not wake up anybody
- * does not start them. Others may do so, or a round begin, at the same time.
+ * Rounds begin, or are to go on, when others have waited for the barn that a CPU comes to;
+ * but who must not wake up anybody does not start them. Others may do so, or a round begin,
+ * at the same time.
  */
 static void waiting_starts_rounds(struct kunit *test)
 {
 	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);
 	struct node_barn *barn = barn_of(st->cache, st->cpu);
-	unsigned int i, k, cap, started[3] = { };
+	unsigned int i, k, n, cap, started[4] = { };
 	gfp_t gfp;
 
 	for (i = 0; i < 2 * ROUNDS; i++) {
 		for (k = 0; k < ARRAY_SIZE(started); k++) {
 			cap = sheaf_capacity(st->cache);
 			gfp = k == 2 ? __GFP_HIGH : GFP_KERNEL;
+			n = k == 3 ? cap + 1 : 2 * cap + 1;
 			grab(test, 4 * cap);
 			release(test, 4 * cap);
 			WRITE_ONCE(barn->contended, BALANCE_CONTENDED + !!k);
 			WRITE_ONCE(sheaves_missed, false);
-			KUNIT_ASSERT_EQ(test, alloc_objects(st, 2 * cap + 1, gfp), 2 * cap + 1);
+			KUNIT_ASSERT_EQ(test, alloc_objects(st, n, gfp), n);
 			started[k] += READ_ONCE(sheaves_missed);
-			release(test, 2 * cap + 1);
+			release(test, n);
 		}
 	}
 	KUNIT_EXPECT_LT(test, started[0], 2 * ROUNDS);
 	KUNIT_EXPECT_GE(test, started[1], 2 * ROUNDS - 2);
 	KUNIT_EXPECT_LT(test, started[2], 2 * ROUNDS);
+	KUNIT_EXPECT_LT(test, started[3], 2 * ROUNDS);
 }
 
 /* What was chosen may be something for rounds to do, that nobody else would begin. */
@@ -759,6 +825,7 @@ static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(small_sheaves_are_not_lent),
 	KUNIT_CASE(resize_remote),
 	KUNIT_CASE(resize_remote_that_is_refused),
+	KUNIT_CASE(remote_that_comes_too_late),
 	KUNIT_CASE(resize_to_none_and_back),
 	KUNIT_CASE(resize_is_refused),
 #ifdef SLAB_SUPPORTS_SYSFS
@@ -773,6 +840,7 @@ static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(grants_follow_limit),
 	KUNIT_CASE(sheaves_grow_and_shrink),
 	KUNIT_CASE(growth_goes_by_itself),
+	KUNIT_CASE(growth_goes_by_cpus),
 	KUNIT_CASE(waiting_starts_rounds),
 	KUNIT_CASE(switches_start_rounds),
 	KUNIT_CASE(what_is_not_used_is_given_back),
