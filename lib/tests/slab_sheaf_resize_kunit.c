@@ -194,6 +194,21 @@ static void resize_remote_that_is_refused(struct kunit *test)
 	expect_nothing_left(test);
 }
 
+/* Sheaves that are smaller than what the CPU needed are no reason to lose them for ever. */
+static void fill_of_larger_sheaves(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, BALANCE_SLOW_START);
+	unsigned long n;
+
+	hold_and_drain(test, 4 * st->cap);
+	release(test, 4 * st->cap);
+	n = count_sheaves(st->cache);
+	sheaves_here(st)->fill = 4 * st->cap;
+	grab(test, st->cap + 1);
+	KUNIT_EXPECT_EQ(test, count_sheaves(st->cache), n);
+	expect_nothing_left(test);
+}
+
 /* What was in somebody's hands when the others were emptied goes with the next free. */
 static void remote_that_comes_too_late(struct kunit *test)
 {
@@ -826,6 +841,7 @@ static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(resize_remote),
 	KUNIT_CASE(resize_remote_that_is_refused),
 	KUNIT_CASE(remote_that_comes_too_late),
+	KUNIT_CASE(fill_of_larger_sheaves),
 	KUNIT_CASE(resize_to_none_and_back),
 	KUNIT_CASE(resize_is_refused),
 #ifdef SLAB_SUPPORTS_SYSFS
