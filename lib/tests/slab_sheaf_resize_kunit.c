@@ -224,7 +224,7 @@ static void remote_that_comes_too_late(struct kunit *test)
 	remote = xchg(&sheaves_here(st)->remote, NULL);
 	KUNIT_ASSERT_NOT_NULL(test, remote);
 	resize(test, 0);
-	smp_store_release(&sheaves_here(st)->remote, remote);
+	WRITE_ONCE(sheaves_here(st)->remote, remote);
 	release(test, 1);
 	KUNIT_EXPECT_NULL(test, sheaves_here(st)->remote);
 	expect_cached(test, 0);
