@@ -125,17 +125,22 @@ config_may_lack() {
 	! has PREEMPT_RT || lacks+="|PREEMPT_RT shows no memory there"
 	! has KASAN || lacks+="|KASAN keeps what is freed"
 	has MEMCG || lacks+="|no memory controller in cgroup v2"
+	[[ " $append " != *" kunit.enable=0 "* ]] || lacks+="|no KUnit suites, .*"
 	has SLUB_DEBUG || lacks+="|no /sys/kernel/slab(/.*)?"
 	echo "$lacks"
 }
 
-# is_without REASON: it names what is needed, and the kernel has not all of that.
+# is_without REASON: it names what is needed, and the kernel, or its command line, has not all of
+# that.
 is_without() {
 	local name
 
 	while read -r name; do
 		has "${name#CONFIG_}" || return 0
 	done < <(grep -oE 'CONFIG_[A-Z0-9_]+' <<<"$1")
+	while read -r name; do
+		[[ " $append " == *" $name "* ]] || return 0
+	done < <(grep -oE '\b[a-z_.]+=[^ ]+' <<<"$1")
 	return 1
 }
 

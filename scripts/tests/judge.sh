@@ -33,6 +33,8 @@ said() { printf '%s\n' "$@" >"$DIR/ktap"; }
 skipped() { said "1..0 # SKIP $1"; }
 selftest() { "$REPO/scripts/selftest.sh" "$@"; }
 other() { selftest -k other; }
+# with WORD...: on the command line.
+with() { APPEND=$* other; }
 
 config SMP SLUB_DEBUG SLUB_STATS MEMCG
 said 'ok 1 this' 'ok 2 that'
@@ -73,6 +75,14 @@ skipped 'KASAN keeps what is freed'
 refused "nobody keeps what is freed" 'selftests failed' other
 config KASAN
 ok "but KASAN" other
+skipped 'no kmemleak, needs CONFIG_DEBUG_KMEMLEAK and kmemleak=on'
+config DEBUG_KMEMLEAK
+ok "what the command line does not say is excused" with
+refused "what it says is not" 'selftests failed' with kmemleak=on
+skipped 'no KUnit suites, needs CONFIG_KUNIT'
+config KUNIT
+refused "there are suites" 'selftests failed' with kmemleak=on
+ok "but not with kunit.enable=0" with kunit.enable=0
 said 'ok 1 this' 'ok 2 that # SKIP no memory controller in cgroup v2'
 ok "there is no cgroup without MEMCG" other
 config MEMCG
