@@ -75,10 +75,9 @@ skipped 'KASAN keeps what is freed'
 refused "nobody keeps what is freed" 'selftests failed' other
 config KASAN
 ok "but KASAN" other
-skipped 'no kmemleak, needs CONFIG_DEBUG_KMEMLEAK and kmemleak=on'
-config DEBUG_KMEMLEAK
+skipped 'no such cache, needs slab_sheaf_capacity=test_slab_late=0'
 ok "what the command line does not say is excused" with
-refused "what it says is not" 'selftests failed' with kmemleak=on
+refused "what it says is not" 'selftests failed' with slab_sheaf_capacity=test_slab_late=0
 skipped 'no KUnit suites, needs CONFIG_KUNIT'
 config KUNIT
 refused "there are suites" 'selftests failed' with kmemleak=on
