@@ -30,6 +30,8 @@ DIR=$OUT/check-all
 TABLE=$OUT/check-all.md
 RST=$OUT/slab-sheaves-tested.rst
 RECORD=${RECORD_FILE:-$SCRIPTS/check-all.record}
+# Several may run at the same time, with cases of their own.
+OUTCOMES=$DIR/outcomes.$$
 PAGE=$ROOT/Documentation/mm/${RST##*/}
 # What hangs has an end, too: that of the longest case, twice.
 LIMIT=${CASE_LIMIT:-43200}
@@ -144,8 +146,8 @@ counts() {
 
 # put CASE KEY ok|failed SECONDS WHEN PASSED FAILED SKIPPED: all or nothing.
 put() {
-	printf '%s\n' "key $2" "result $3" "seconds $4" "when $5" "counts $6 $7 $8" >"$DIR/$1.new"
-	mv "$DIR/$1.new" "$DIR/$1.result"
+	printf '%s\n' "key $2" "result $3" "seconds $4" "when $5" "counts $6 $7 $8" >"$DIR/$1.new.$$"
+	mv "$DIR/$1.new.$$" "$DIR/$1.result"
 }
 
 # record CASE KEY ok|failed SECONDS
@@ -218,7 +220,10 @@ kernel() {
 
 # --- the cases ----------------------------------------------------------------
 
-stop() { [ -z "$CASE_PID" ] || kill -- "-$CASE_PID" 2>/dev/null || :; }
+stop() {
+	[ -z "$CASE_PID" ] || kill -- "-$CASE_PID" 2>/dev/null || :
+	rm -f "$OUTCOMES"
+}
 trap stop EXIT
 trap 'exit 130' INT TERM
 
@@ -285,13 +290,13 @@ table() {
 	echo "|-------|------|--------|-----:|------|"
 	while IFS='|' read -r group name key how secs when _; do
 		echo "| $group | $name | $how | ${secs:+$(took "$secs")} | $when |"
-	done < <(tr '\t' '|' <"$DIR/outcomes")
+	done < <(tr '\t' '|' <"$OUTCOMES")
 }
 
 document() {
 	python3 -B "$SCRIPTS/configurations.py" table "$SCRIPTS/configs" \
-		"$SCRIPTS/configs/pairs" "$LIST" "$DIR/outcomes" "$(make -s -C "$TREE" kernelversion)" <<<"$FRAGMENTS" >"$RST.new"
-	mv "$RST.new" "$RST"
+		"$SCRIPTS/configs/pairs" "$LIST" "$OUTCOMES" "$(make -s -C "$TREE" kernelversion)" <<<"$FRAGMENTS" >"$RST.$$"
+	mv "$RST.$$" "$RST"
 }
 
 case ${1:-} in
@@ -321,13 +326,13 @@ mkdir -p "$DIR"
 tree_keys
 TOOLS_KEY+=$(cd "$ROOT" && find scripts patches -type f ! -name '*.pyc' ! -name check-all.record -print0 | sort -z | xargs -0 sha256sum | sha256sum)
 if [ "${1:-}" = --record ]; then
-	outcomes >"$DIR/outcomes"
+	outcomes >"$OUTCOMES"
 	{
 		echo "# SPDX-License-Identifier: GPL-2.0"
 		echo "# By check-all.sh --record: case, key, result, seconds, when; tests passed, failed, skipped"
-		awk -F'\t' -v OFS='\t' '$4 == "ok" { print $2, $3, $4, $5, $6, $7, $8, $9 }' "$DIR/outcomes"
-	} >"$RECORD.new"
-	mv "$RECORD.new" "$RECORD"
+		awk -F'\t' -v OFS='\t' '$4 == "ok" { print $2, $3, $4, $5, $6, $7, $8, $9 }' "$OUTCOMES"
+	} >"$RECORD.$$"
+	mv "$RECORD.$$" "$RECORD"
 	document
 	mkdir -p "${PAGE%/*}"
 	cp "$RST" "$PAGE"
@@ -338,8 +343,9 @@ while IFS=$'\t' read -r group name kernels command; do
 	! chosen "$group" "$name" || run "$group" "$name" "$kernels" "$command"
 done < <(cases)
 
-outcomes >"$DIR/outcomes"
-table >"$TABLE"
+outcomes >"$OUTCOMES"
+table >"$TABLE.$$"
+mv "$TABLE.$$" "$TABLE"
 echo
 cat "$TABLE"
 document
