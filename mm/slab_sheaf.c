@@ -1019,13 +1019,17 @@ static noinline void *alloc_miss(struct kmem_cache *s,
 	return alloc_by_refill(s, empty, fill, gfp, node);
 }
 
+static bool is_contended(const struct node_barn *barn)
+{
+	return barn && READ_ONCE(barn->contended) > BALANCE_CONTENDED;
+}
+
 /* Whoever waits for barns may want larger sheaves, though nobody needs more than there is. */
 static void watch_contention(struct kmem_cache *s, gfp_t gfp)
 {
-	/* The task may have moved meanwhile, and then this is just another barn. */
-	struct node_barn *barn = get_barn(s);
-
-	if (likely(!barn || READ_ONCE(barn->contended) <= BALANCE_CONTENDED))
+	/* The task may have moved meanwhile, and then these are just other barns. */
+	if (likely(!is_contended(get_barn(s)) &&
+		   !is_contended(get_near_barn(s))))
 		return;
 	if ((gfp & __GFP_KSWAPD_RECLAIM) && sheaf_follows(s, BALANCE_GROWTH))
 		sheaves_watch();
@@ -1459,6 +1463,15 @@ static void install_remote(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	}
 }
 
+/* What was installed too late, or on a CPU that must not be disturbed. */
+static void retire_remote(struct kmem_cache *s)
+{
+	/* Without the lock this is a hint, and others will come. */
+	if (this_cpu_read(s->cpu_sheaves->remote) &&
+	    local_trylock(&s->cpu_sheaves->lock))
+		retire_sheaves(s, this_cpu_ptr(s->cpu_sheaves));
+}
+
 /**
  * sheaf_free_remote - collect an object of another node
  * @s: The cache.
@@ -1474,7 +1487,11 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
 	struct slub_percpu_sheaves *pcs;
 	struct slab_sheaf *sheaf;
 
-	if (!sheaf_capacity(s) || !local_trylock(&s->cpu_sheaves->lock))
+	if (unlikely(!sheaf_capacity(s))) {
+		retire_remote(s);
+		return false;
+	}
+	if (!local_trylock(&s->cpu_sheaves->lock))
 		return false;
 
 	pcs = this_cpu_ptr(s->cpu_sheaves);

@@ -83,6 +83,7 @@ int sheaf_paying_node(int node)
 	node = sheaf_near_node(node);
 	return node == NUMA_NO_NODE ? first_memory_node : node;
 }
+EXPORT_SYMBOL_IF_KUNIT(sheaf_paying_node);
 
 static unsigned long bytes_of_node(int node)
 {

@@ -14,6 +14,7 @@
 #include <linux/mmzone.h>
 #include <linux/module.h>
 #include <linux/rcupdate.h>
+#include <linux/sched/isolation.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
@@ -41,6 +42,8 @@ static struct slab_test *with_feedback(struct kunit *test, unsigned int feedback
 
 	if (find_cpu(true) < 0)
 		kunit_skip(test, "no CPU on a node with memory");
+	if (feedback & ~READ_ONCE(slab_feedback))
+		kunit_skip(test, "slab_sheaf.feedback= is in force");
 	st = with_cache(test, OBJECT_SIZE, 0, &args);
 	skip_without_sheaves(test);
 	set_feedback(st->cache, feedback);
@@ -209,25 +212,40 @@ static void fill_of_larger_sheaves(struct kunit *test)
 	expect_nothing_left(test);
 }
 
-/* What was in somebody's hands when the others were emptied goes with the next free. */
-static void remote_that_comes_too_late(struct kunit *test)
+/* As if it had been in somebody's hands when the other sheaves were emptied. */
+static void remote_comes_too_late(struct kunit *test)
 {
-	struct slab_test *st = with_feedback(test, 0);
-	int other = find_other_memory(cpu_to_node(st->cpu), NUMA_NO_NODE);
-	struct slab_sheaf *remote;
+	struct slab_test *st = test->priv;
+	struct slab_sheaf *remote = xchg(&sheaves_here(st)->remote, NULL);
 
-	if (other == NUMA_NO_NODE)
-		kunit_skip(test, "no other node has memory");
-	grab(test, 1);
-	grab_on(test, other, 10);
-	release(test, 10);
-	remote = xchg(&sheaves_here(st)->remote, NULL);
 	KUNIT_ASSERT_NOT_NULL(test, remote);
 	resize(test, 0);
 	WRITE_ONCE(sheaves_here(st)->remote, remote);
 	release(test, 1);
 	KUNIT_EXPECT_NULL(test, sheaves_here(st)->remote);
 	expect_cached(test, 0);
+}
+
+/* It goes with the next object that is freed, of whatever node. */
+static void remote_that_comes_too_late(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, 0);
+	int other = find_other_memory(cpu_to_node(st->cpu), NUMA_NO_NODE);
+
+	if (other == NUMA_NO_NODE)
+		kunit_skip(test, "no other node has memory");
+	grab_on(test, other, 11);
+	release(test, 10);
+	remote_comes_too_late(test);
+
+	/* Where main may stay, and has room, nobody looks. */
+	if (!cpu_is_isolated(st->cpu)) {
+		resize(test, 60);
+		grab(test, 1);
+		grab_on(test, other, 10);
+		release(test, 10);
+		remote_comes_too_late(test);
+	}
 	expect_nothing_left(test);
 }
 
@@ -573,13 +591,14 @@ static void let_sheaves_grow(struct kunit *test)
 {
 	struct slab_test *st = test->priv;
 	struct node_barn *barn = barn_of(st->cache, st->cpu);
-	unsigned int i;
+	unsigned int i, cap = st->cap;
 
-	for (i = 0; i < 10 && sheaf_capacity(st->cache) == st->cap; i++) {
+	for (i = 0; i < 10 && cap == st->cap; i++) {
 		WRITE_ONCE(barn->contended, 1000 * nr_cpu_ids);
 		rounds(1);
+		cap = sheaf_capacity(st->cache);
 	}
-	KUNIT_EXPECT_GT(test, sheaf_capacity(st->cache), st->cap);
+	KUNIT_EXPECT_GT(test, cap, st->cap);
 	KUNIT_EXPECT_EQ(test, READ_ONCE(barn->contended), 0);
 }
 
@@ -636,18 +655,14 @@ static void growth_goes_by_itself(struct kunit *test)
 static void growth_goes_by_cpus(struct kunit *test)
 {
 	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);
-	unsigned int i, own, far;
+	unsigned int i, own, far, cap;
 	struct node_barn *barn, *near;
-	struct page *page;
 	int cpu, node;
 
 	cpu = find_cpu(false);
 	if (cpu < 0)
 		kunit_skip(test, "all CPUs are on nodes with memory");
-	page = alloc_pages_node(cpu_to_node(cpu), GFP_KERNEL, 0);
-	KUNIT_ASSERT_NOT_NULL(test, page);
-	node = page_to_nid(page);
-	__free_page(page);
+	node = sheaf_paying_node(cpu_to_node(cpu));
 	if (!node_state(node, N_CPU))
 		kunit_skip(test, "its memory comes from a node without CPUs");
 	barn = barn_of(st->cache, cpu);
@@ -662,12 +677,14 @@ static void growth_goes_by_cpus(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sheaf_capacity(st->cache), st->cap);
 
 	far = BALANCE_CONTENDED * sheaves_cpus_of_node(cpu_to_node(cpu)) + 1;
-	for (i = 0; i < 10 && sheaf_capacity(st->cache) == st->cap; i++) {
+	cap = st->cap;
+	for (i = 0; i < 10 && cap == st->cap; i++) {
 		WRITE_ONCE(near->contended, far + 1);
 		WRITE_ONCE(barn->contended, far);
 		rounds(1);
+		cap = sheaf_capacity(st->cache);
 	}
-	KUNIT_EXPECT_GT(test, sheaf_capacity(st->cache), st->cap);
+	KUNIT_EXPECT_GT(test, cap, st->cap);
 }
 
 /*
