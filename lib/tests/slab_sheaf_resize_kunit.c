@@ -687,6 +687,24 @@ static void growth_goes_by_cpus(struct kunit *test)
 	KUNIT_EXPECT_GT(test, cap, st->cap);
 }
 
+/* Whether to allocate one object more than there are in so many sheaves starts rounds. */
+static bool starts_rounds(struct kunit *test, struct node_barn *barn,
+			  unsigned int contended, unsigned int sheaves, gfp_t gfp)
+{
+	struct slab_test *st = test->priv;
+	unsigned int cap = sheaf_capacity(st->cache), n = sheaves * cap + 1;
+	bool started;
+
+	grab(test, 4 * cap);
+	release(test, 4 * cap);
+	WRITE_ONCE(barn->contended, contended);
+	WRITE_ONCE(sheaves_missed, false);
+	KUNIT_ASSERT_EQ(test, alloc_objects(st, n, gfp), n);
+	started = READ_ONCE(sheaves_missed);
+	release(test, n);
+	return started;
+}
+
 /*
  * Rounds begin, or are to go on, when others have waited for the barn that a CPU comes to;
  * but who must not wake up anybody does not start them. Others may do so, or a round begin,
@@ -696,27 +714,36 @@ static void waiting_starts_rounds(struct kunit *test)
 {
 	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);
 	struct node_barn *barn = barn_of(st->cache, st->cpu);
-	unsigned int i, k, n, cap, started[4] = { };
-	gfp_t gfp;
+	unsigned int i, seldom = 0, often = 0, atomic = 0, spare = 0;
 
 	for (i = 0; i < 2 * ROUNDS; i++) {
-		for (k = 0; k < ARRAY_SIZE(started); k++) {
-			cap = sheaf_capacity(st->cache);
-			gfp = k == 2 ? __GFP_HIGH : GFP_KERNEL;
-			n = k == 3 ? cap + 1 : 2 * cap + 1;
-			grab(test, 4 * cap);
-			release(test, 4 * cap);
-			WRITE_ONCE(barn->contended, BALANCE_CONTENDED + !!k);
-			WRITE_ONCE(sheaves_missed, false);
-			KUNIT_ASSERT_EQ(test, alloc_objects(st, n, gfp), n);
-			started[k] += READ_ONCE(sheaves_missed);
-			release(test, n);
-		}
+		seldom += starts_rounds(test, barn, BALANCE_CONTENDED, 2, GFP_KERNEL);
+		often += starts_rounds(test, barn, BALANCE_CONTENDED + 1, 2, GFP_KERNEL);
+		atomic += starts_rounds(test, barn, BALANCE_CONTENDED + 1, 2, __GFP_HIGH);
+		spare += starts_rounds(test, barn, BALANCE_CONTENDED + 1, 1, GFP_KERNEL);
 	}
-	KUNIT_EXPECT_LT(test, started[0], 2 * ROUNDS);
-	KUNIT_EXPECT_GE(test, started[1], 2 * ROUNDS - 2);
-	KUNIT_EXPECT_LT(test, started[2], 2 * ROUNDS);
-	KUNIT_EXPECT_LT(test, started[3], 2 * ROUNDS);
+	KUNIT_EXPECT_LT(test, seldom, 2 * ROUNDS);
+	KUNIT_EXPECT_GE(test, often, 2 * ROUNDS - 2);
+	KUNIT_EXPECT_LT(test, atomic, 2 * ROUNDS);
+	KUNIT_EXPECT_LT(test, spare, 2 * ROUNDS);
+}
+
+/* The barn of the node where memory comes from is one that a CPU comes to. */
+static void waiting_elsewhere_starts_rounds(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);
+	unsigned int i, often = 0;
+	struct node_barn *near;
+	int cpu;
+
+	cpu = find_cpu(false);
+	if (cpu < 0)
+		kunit_skip(test, "all CPUs are on nodes with memory");
+	near = st->cache->barns[sheaf_paying_node(cpu_to_node(cpu))];
+	bind_to(test, cpu);
+	for (i = 0; i < 2 * ROUNDS; i++)
+		often += starts_rounds(test, near, BALANCE_CONTENDED + 1, 2, GFP_KERNEL);
+	KUNIT_EXPECT_GE(test, often, 2 * ROUNDS - 2);
 }
 
 /* What was chosen may be something for rounds to do, that nobody else would begin. */
@@ -875,6 +902,7 @@ static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(growth_goes_by_itself),
 	KUNIT_CASE(growth_goes_by_cpus),
 	KUNIT_CASE(waiting_starts_rounds),
+	KUNIT_CASE(waiting_elsewhere_starts_rounds),
 	KUNIT_CASE(switches_start_rounds),
 	KUNIT_CASE(what_is_not_used_is_given_back),
 	KUNIT_CASE(what_is_used_stays),
