@@ -6,7 +6,8 @@
 # and configurations is not run again; what has failed is. So an interrupted run goes on where it
 # was, and after a change to some kernel's configuration the others are left alone. Documents,
 # and the scripts here, count in the group `tools' only; what the tree has in tools/, not where
-# nothing but a kernel is built and its KUnit suites run; kselftests, not in user space.
+# nothing but a kernel is built and its KUnit suites run; kselftests, not in user space; what is
+# for user space, not for kselftests.
 #
 #   CASES="stress m-none"   those of these groups, or of these names
 #   RESUME=1                go on from scripts/check-all.record, too: what others have run, on
@@ -90,6 +91,9 @@ tree_keys() {
 	TOOLS_KEY=$(git -C "$TREE" write-tree)
 	git -C "$TREE" rm -rq --cached --ignore-unmatch Documentation MAINTAINERS
 	TREE_KEY=$(git -C "$TREE" write-tree)
+	git -C "$TREE" rm -rq --cached --ignore-unmatch 'tools/testing/slab-*'
+	SELFTEST_KEY=$(git -C "$TREE" write-tree)
+	git -C "$TREE" read-tree "$TREE_KEY"
 	git -C "$TREE" rm -rq --cached --ignore-unmatch tools/testing/selftests
 	USER_KEY=$(git -C "$TREE" write-tree)
 	git -C "$TREE" rm -rq --cached --ignore-unmatch tools/mm tools/testing
@@ -114,6 +118,7 @@ key() {
 		*\ kernel.sh | *scripts/boot.sh* | *scripts/cross.sh\ [!-]* | *mutants.sh | *mutants.sh\ checker)
 			echo "$KERNEL_KEY" "$3" ;;
 		native\ * | models\ *) echo "$USER_KEY" "$3" ;;
+		*scripts/selftest.sh*) echo "$SELFTEST_KEY" "$3" ;;
 		*) echo "$TREE_KEY" "$3" ;;
 		esac
 		[ "$1" != tools ] || echo "$TOOLS_KEY"
