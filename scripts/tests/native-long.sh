@@ -32,7 +32,7 @@ while [ "$SECS" -gt 0 ]; do
 		[ "$SECS" -gt 0 ] || break
 		t=$((SECS < EACH ? SECS : EACH))
 		rc=0
-		timeout $((4 * t + 60)) "$PROGRAM" stress -s "$SEED" -t $t -m $machine "${IRQS[@]}" \
+		timeout $((2 * t + 60)) "$PROGRAM" stress -s "$SEED" -t $t -m $machine "${IRQS[@]}" \
 			>"$LOG" 2>&1 </dev/null || rc=$?
 		if [ $rc -ne 0 ] || grep -q 'Sanitizer: ' "$LOG"; then
 			tail -n 60 "$LOG"
