@@ -78,7 +78,7 @@ static inline bool sheaf_is_linked(const struct list_head *entry)
  * @max_empty: How many empty sheaves the barn accepts.
  * @range_full: Between which numbers @nr_full has been.
  * @range_empty: The least number that @nr_empty has been; the largest is not kept.
- * @contended: How often somebody found @lock taken. For information: not exact.
+ * @contended: How often somebody found @lock taken. A hint: not exact.
  * @node: Which node it is of. For tracepoints; the barn itself does not look at it.
  * @granted: Bytes that it may have above the least. Not the barn's business, and not
  *	     protected by @lock: see mm/slab_sheaf_grow.c.

@@ -181,11 +181,15 @@ static bool object_is_address(const void *object)
 	       virt_addr_valid(object);
 }
 
-static int node_of_object(const void *object)
+static int node_of_address(const void *object)
 {
 	/* As in slab_nid(), other bits of the word change. */
-	return object_is_address(object) ? data_race(page_to_nid(virt_to_page(object))) :
-					   numa_node_id();
+	return data_race(page_to_nid(virt_to_page(object)));
+}
+
+static int node_of_object(const void *object)
+{
+	return object_is_address(object) ? node_of_address(object) : numa_node_id();
 }
 
 static int node_of_sheaf(struct kmem_cache *s, struct slab_sheaf *full)
@@ -609,6 +613,17 @@ bool put_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	return kept;
 }
 
+/* Under the lock, the capacity is what sheaves_resize() has waited for us to see. */
+static bool lock_to_install(struct kmem_cache *s)
+{
+	if (!local_trylock(&s->cpu_sheaves->lock))
+		return false;
+	if (likely(sheaf_capacity(s)))
+		return true;
+	local_unlock(&s->cpu_sheaves->lock);
+	return false;
+}
+
 /*
  * Give a sheaf with objects, and with room for more, to whatever CPU this is
  * now. Mostly its main is just as empty, or full, as it was when the caller
@@ -622,8 +637,7 @@ static bool install_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	struct slab_sheaf *rest = NULL;
 	struct slab_sheaf *main, *spare;
 
-	if (unlikely(!sheaf_capacity(s)) ||
-	    !local_trylock(&s->cpu_sheaves->lock))
+	if (!lock_to_install(s))
 		return put_sheaf(s, sheaf);
 
 	pcs = this_cpu_ptr(s->cpu_sheaves);
@@ -985,8 +999,9 @@ static void *alloc_by_refill(struct kmem_cache *s, struct slab_sheaf *sheaf,
 
 static bool object_on_node(const void *object, int node)
 {
-	return node == NUMA_NO_NODE ||
-	       (object_is_address(object) && node_of_object(object) == node);
+	if (node == NUMA_NO_NODE)
+		return true;
+	return object_is_address(object) && node_of_address(object) == node;
 }
 
 /* Neither sheaves nor barn have an object. Out of line, and releases the lock. */
@@ -1444,8 +1459,7 @@ static void install_remote(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
 	struct slub_percpu_sheaves *pcs;
 
-	if (likely(sheaf_capacity(s)) &&
-	    local_trylock(&s->cpu_sheaves->lock)) {
+	if (lock_to_install(s)) {
 		pcs = this_cpu_ptr(s->cpu_sheaves);
 		if (!pcs->remote) {
 			sheaf_check_used(pcs, sheaf);
@@ -1463,13 +1477,17 @@ static void install_remote(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	}
 }
 
-/* What was installed too late, or on a CPU that must not be disturbed. */
+/* What a CPU has that must not be disturbed. */
 static void retire_remote(struct kmem_cache *s)
 {
 	/* Without the lock this is a hint, and others will come. */
-	if (this_cpu_read(s->cpu_sheaves->remote) &&
-	    local_trylock(&s->cpu_sheaves->lock))
+	if (!this_cpu_read(s->cpu_sheaves->remote) ||
+	    !local_trylock(&s->cpu_sheaves->lock))
+		return;
+	if (likely(!sheaf_capacity(s)))
 		retire_sheaves(s, this_cpu_ptr(s->cpu_sheaves));
+	else
+		local_unlock(&s->cpu_sheaves->lock);
 }
 
 /**
@@ -1628,8 +1646,7 @@ static bool install_lent_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	struct slub_percpu_sheaves *pcs;
 	bool installed = true;
 
-	if (unlikely(!sheaf_capacity(s)) ||
-	    !local_trylock(&s->cpu_sheaves->lock))
+	if (!lock_to_install(s))
 		return false;
 
 	pcs = this_cpu_ptr(s->cpu_sheaves);

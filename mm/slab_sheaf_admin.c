@@ -780,7 +780,8 @@ EXPORT_SYMBOL_IF_KUNIT(sheaves_unlock);
  *
  * Nobody is stopped. Sheaves of the old capacity are used as long as they have objects,
  * and get lost when they are empty. Only with 0 all that are there are emptied at once, as
- * when the cache is shrunk.
+ * when the cache is shrunk. A full one that is in somebody's hands just then may come to a
+ * barn later, and is emptied by a round.
  *
  * Context: Task that may sleep, under sheaves_lock().
  * Return: 0; -EINVAL, if no sheaf can be that large; -EOPNOTSUPP, if the cache must not
@@ -810,8 +811,12 @@ int sheaves_resize(struct kmem_cache *s, unsigned int capacity)
 	} else {
 		s->sheaf_min_capacity = capacity;
 		sheaf_set_capacity(s, capacity);
-		if (!capacity)
+		if (!capacity) {
+			/* Whoever has the lock of a CPU may not have seen it. */
+			synchronize_rcu();
+			kfree_rcu_sheaves_give(s);
 			sheaves_flush(s);
+		}
 	}
 	if (!err && s->sheaf_capacity != from)
 		trace_slab_sheaf_capacity(s->name, from, s->sheaf_capacity, 0);

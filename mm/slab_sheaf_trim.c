@@ -8,12 +8,12 @@
  * mm/slab_sheaf_grow.c.
  *
  * An idle machine stays idle. There is no timer unless somebody has needed objects from
- * slabs, one by one, for the sheaves of a CPU, in the last few seconds, or has waited for
- * barns often enough, or has chosen what follows the load. Then rounds follow each other
- * until there is nothing more to be given back or to be resized, or nobody has needed
- * anything for some rounds. Both timer and work are on CPUs that do the housekeeping. The
- * timer is not a deferrable one: all CPUs would wait for the one that happens to have it
- * to do something else.
+ * slabs, one by one, for the sheaves of a CPU, in the last few seconds, or has found, one
+ * by one, too, that barns are waited for often, or has chosen what follows the load. Then
+ * rounds follow each other until there is nothing more to be given back or to be resized,
+ * or nobody has needed anything for some rounds. Both timer and work are on CPUs that do
+ * the housekeeping. The timer is not a deferrable one: all CPUs would wait for the one that
+ * happens to have it to do something else.
  *
  * Whether a CPU uses its sheaves of a cache is seen from outside, by what they look like
  * in each round: if nothing has changed for some of them, they are taken away, all of

@@ -140,6 +140,22 @@ static void barrier_takes_the_rest(struct kunit *test)
 	expect_moves(test);
 }
 
+/* Once a cache is to have no sheaves, none is left that goes on collecting. */
+static void none_collects_without_sheaves(struct kunit *test)
+{
+	struct slab_test *st = with_small_cache(test);
+
+	grab(test, 2);
+	release_rcu(st, 1);
+	KUNIT_ASSERT_NOT_NULL(test, sheaves_here(st)->rcu_free);
+	KUNIT_ASSERT_EQ(test, resize_sheaves(st->cache, 0), 0);
+	KUNIT_EXPECT_NULL(test, sheaves_here(st)->rcu_free);
+	release_rcu(st, 1);
+	KUNIT_EXPECT_NULL(test, sheaves_here(st)->rcu_free);
+	kvfree_rcu_barrier();
+	KUNIT_EXPECT_EQ(test, count_sheaves(st->cache), 0);
+}
+
 static bool all_intact(struct slab_test *st, void **p, unsigned long n)
 {
 	unsigned long i;
@@ -1421,6 +1437,7 @@ static struct kunit_case rcu_cases[] = {
 	KUNIT_CASE_PARAM(full_sheaf_goes_to_barn, setups_gen_params),
 	KUNIT_CASE_PARAM(full_barn_flushes, setups_gen_params),
 	KUNIT_CASE_PARAM(barrier_takes_the_rest, setups_gen_params),
+	KUNIT_CASE(none_collects_without_sheaves),
 	KUNIT_CASE(readers_are_waited_for),
 	KUNIT_CASE(headless),
 	KUNIT_CASE(not_in_slabs),

@@ -212,7 +212,7 @@ static void fill_of_larger_sheaves(struct kunit *test)
 	expect_nothing_left(test);
 }
 
-/* As if it had been in somebody's hands when the other sheaves were emptied. */
+/* As if the CPU had not been disturbed when the other sheaves were emptied. */
 static void remote_comes_too_late(struct kunit *test)
 {
 	struct slab_test *st = test->priv;
@@ -267,6 +267,45 @@ static void resize_to_none_and_back(struct kunit *test)
 	hold_and_drain(test, 100);
 	release(test, 50);
 	expect_moves(test, .free_fast = 50);
+	expect_nothing_left(test);
+}
+
+static void *none_meanwhile(size_t size, gfp_t gfp)
+{
+	struct kunit *test = kunit_get_current_test();
+
+	kunit_deactivate_static_stub(test, kmalloc_nosheaf);
+	resize(test, 0);
+	return kmalloc_nosheaf(size, gfp);
+}
+
+/* Who frees one finds no sheaf, and there are to be none any more when he has made one. */
+static void free_with_none_meanwhile(struct kunit *test)
+{
+	struct slab_test *st = test->priv;
+
+	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 1);
+	KUNIT_ASSERT_EQ(test, count_sheaves(st->cache), 0);
+	kunit_activate_static_stub(test, kmalloc_nosheaf, none_meanwhile);
+	release(test, 1);
+	KUNIT_ASSERT_EQ(test, sheaf_capacity(st->cache), 0);
+	KUNIT_EXPECT_EQ(test, count_sheaves(st->cache), 0);
+}
+
+static void resize_to_none_meanwhile(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, 0);
+	int other = find_other_memory(cpu_to_node(st->cpu), NUMA_NO_NODE);
+
+	if (cpu_is_isolated(st->cpu))
+		kunit_skip(test, "the CPU is isolated, and keeps its sheaves");
+	grab(test, 1);
+	free_with_none_meanwhile(test);
+	if (other != NUMA_NO_NODE) {
+		resize(test, 60);
+		grab_on(test, other, 1);
+		free_with_none_meanwhile(test);
+	}
 	expect_nothing_left(test);
 }
 
@@ -586,15 +625,19 @@ static void grants_follow_limit(struct kunit *test)
 	expect_nothing_left(test);
 }
 
-/* A round by the timer may come first, and begin to count anew. */
-static void let_sheaves_grow(struct kunit *test)
+/*
+ * For each of two barns, or one, somebody waits so often, between two rounds. One by the timer
+ * may come first, and begin to count anew.
+ */
+static void let_sheaves_grow(struct kunit *test, struct node_barn *barn, unsigned int contended,
+			     struct node_barn *other, unsigned int other_contended)
 {
 	struct slab_test *st = test->priv;
-	struct node_barn *barn = barn_of(st->cache, st->cpu);
 	unsigned int i, cap = st->cap;
 
 	for (i = 0; i < 10 && cap == st->cap; i++) {
-		WRITE_ONCE(barn->contended, 1000 * nr_cpu_ids);
+		WRITE_ONCE(other->contended, other_contended);
+		WRITE_ONCE(barn->contended, contended);
 		rounds(1);
 		cap = sheaf_capacity(st->cache);
 	}
@@ -602,22 +645,34 @@ static void let_sheaves_grow(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, READ_ONCE(barn->contended), 0);
 }
 
+/* All sheaves of a cache together may be a small part of the memory only. */
+static void need_room_to_grow(struct kunit *test)
+{
+	struct slab_test *st = test->priv;
+
+	if (totalram_pages() / 512 * PAGE_SIZE / (3UL * num_possible_cpus()) <
+	    124UL * st->cache->size)
+		kunit_skip(test, "too little memory, or too many CPUs, for larger sheaves");
+}
+
 /* Those who wait for the lock of a barn come less often with larger sheaves. */
 static void sheaves_grow_and_shrink(struct kunit *test)
 {
 	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);
-	unsigned int i;
+	struct node_barn *barn = barn_of(st->cache, st->cpu);
+	unsigned int i, often = 1000 * nr_cpu_ids;
 
+	need_room_to_grow(test);
 	resize(test, 60);
-	let_sheaves_grow(test);
+	let_sheaves_grow(test, barn, often, barn, often);
 	for (i = 0; i < 10 && sheaf_capacity(st->cache) != st->cap; i++)
 		rounds(1);
 	KUNIT_EXPECT_EQ(test, sheaf_capacity(st->cache), st->cap);
 
-	let_sheaves_grow(test);
+	let_sheaves_grow(test, barn, often, barn, often);
 	set_feedback(st->cache, 0);
 	for (i = 0; i < ROUNDS; i++) {
-		WRITE_ONCE(barn_of(st->cache, st->cpu)->contended, 1000 * nr_cpu_ids);
+		WRITE_ONCE(barn->contended, often);
 		rounds(1);
 	}
 	KUNIT_EXPECT_EQ(test, sheaf_capacity(st->cache), st->cap);
@@ -655,8 +710,8 @@ static void growth_goes_by_itself(struct kunit *test)
 static void growth_goes_by_cpus(struct kunit *test)
 {
 	struct slab_test *st = with_feedback(test, BALANCE_GROWTH);
-	unsigned int i, own, far, cap;
 	struct node_barn *barn, *near;
+	unsigned int i, own, far;
 	int cpu, node;
 
 	cpu = find_cpu(false);
@@ -668,6 +723,7 @@ static void growth_goes_by_cpus(struct kunit *test)
 	barn = barn_of(st->cache, cpu);
 	near = st->cache->barns[node];
 
+	need_room_to_grow(test);
 	resize(test, 60);
 	own = BALANCE_CONTENDED * sheaves_cpus_of_node(node) + 1;
 	for (i = 0; i < ROUNDS; i++) {
@@ -677,14 +733,7 @@ static void growth_goes_by_cpus(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sheaf_capacity(st->cache), st->cap);
 
 	far = BALANCE_CONTENDED * sheaves_cpus_of_node(cpu_to_node(cpu)) + 1;
-	cap = st->cap;
-	for (i = 0; i < 10 && cap == st->cap; i++) {
-		WRITE_ONCE(near->contended, far + 1);
-		WRITE_ONCE(barn->contended, far);
-		rounds(1);
-		cap = sheaf_capacity(st->cache);
-	}
-	KUNIT_EXPECT_GT(test, cap, st->cap);
+	let_sheaves_grow(test, barn, far, near, far + 1);
 }
 
 /* Whether to allocate one object more than there are in so many sheaves starts rounds. */
@@ -887,6 +936,7 @@ static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(remote_that_comes_too_late),
 	KUNIT_CASE(fill_of_larger_sheaves),
 	KUNIT_CASE(resize_to_none_and_back),
+	KUNIT_CASE(resize_to_none_meanwhile),
 	KUNIT_CASE(resize_is_refused),
 #ifdef SLAB_SUPPORTS_SYSFS
 	KUNIT_CASE(files_wait_for_nobody),

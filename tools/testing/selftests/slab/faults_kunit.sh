@@ -109,13 +109,17 @@ passes_as_before() {
 	return 1
 }
 
-# Caches of tests, CPUs, and barns.
+# Caches of tests, CPUs, and barns. A link, of a cache that was merged, stays until the next
+# one of that name comes, or fails to.
 get_left() {
-	local caches=("$SLAB"/slab_* "$SLAB"/sheaf_kunit*)
+	local cache
 
 	read -r LEFT_NOW </sys/devices/system/cpu/online
+	for cache in "$SLAB"/slab_* "$SLAB"/sheaf_kunit*; do
+		[ -L "$cache" ] || [ ! -d "$cache" ] || LEFT_NOW+=" ${cache##*/}"
+	done
 	count_barns
-	LEFT_NOW+=" ${caches[*]} $BARNS"
+	LEFT_NOW+=" $BARNS"
 }
 
 none_left() {
