@@ -239,6 +239,23 @@ static void freed_twice_by_bulk_and_more(struct kunit *test)
 	free_twice_by_bulk(test, 1);
 }
 
+/* What an array begins with has filled a sheaf before, on its own. */
+static void freed_and_then_by_bulk(struct kunit *test)
+{
+	struct slab_test *st = with_hardened_cache(test);
+	void *p[2];
+
+	skip_if_double_free_is_seen(test);
+	hold_and_drain(test, st->cap + 1);
+	release(test, st->cap - 1);
+	p[0] = let_go(st);
+	p[1] = let_go(st);
+	kmem_cache_free(st->cache, p[0]);
+	st->nr_ignored = 1 - ignored_early(1);
+	kmem_cache_free_bulk(st->cache, 2, p);
+	expect_cached(test, st->cap + 1);
+}
+
 /* Many are freed a sheaf's worth at a time, from the end of the array. */
 static void freed_twice_by_bulk_beyond_a_sheaf(struct kunit *test)
 {
@@ -404,12 +421,17 @@ static void cache_of_sheaf_with_rcu(struct kunit *test)
 static void freed_twice_by_rcu(struct kunit *test)
 {
 	struct slab_test *st = with_hardened_rcu(test);
+	struct slab_sheaf *sheaf;
 	struct object *obj;
 
 	hold_and_drain(test, 2 * st->cap);
 	obj = let_go(st);
 	kfree_rcu(obj, rcu);
+	sheaf = READ_ONCE(sheaves_here(st)->rcu_free);
 	kfree_rcu(obj, rcu);
+	/* It is collected once, not only freed once. Somebody may have taken it away. */
+	if (sheaf && sheaf == READ_ONCE(sheaves_here(st)->rcu_free))
+		KUNIT_EXPECT_EQ(test, READ_ONCE(sheaf->size), 1);
 	kvfree_rcu_barrier();
 	expect_cached(test, 1);
 }
@@ -929,6 +951,7 @@ static struct kunit_case harden_cases[] = {
 	KUNIT_CASE(size_of_empty_sheaf_in_barn),
 	KUNIT_CASE(freed_twice_by_bulk),
 	KUNIT_CASE(freed_twice_by_bulk_and_more),
+	KUNIT_CASE(freed_and_then_by_bulk),
 	KUNIT_CASE(freed_twice_by_bulk_beyond_a_sheaf),
 	KUNIT_CASE(freed_twice_by_bulk_with_one_of_another_node),
 	KUNIT_CASE(freed_twice_on_the_way_home),
