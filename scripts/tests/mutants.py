@@ -4,7 +4,7 @@
 
 mutants.py lay LIST FROM TO          write the files of FROM with all mutants in them to TO
 mutants.py files LIST                the files that mutants change
-mutants.py todo LIST FROM RESULTS WHICH   which are to be run: number, topology, tests, kernel, append
+mutants.py todo LIST FROM RESULTS WHICH   which are to be run: number, topology, tests, kernel, boots, append
 mutants.py record LIST FROM RESULTS N LOG     what the guest's log says of mutant N
 mutants.py report LIST FROM RESULTS  the tables; fails when a mutant went unnoticed
 mutants.py checker LIST LOGS RST     the table of what DEBUG_SLAB_SHEAVES said, from the logs
@@ -48,7 +48,7 @@ static int __init wake_slab_mutant(void)
 late_initcall_sync(wake_slab_mutant);
 """
 KNOWN = {"file", "in", "tests", "topology", "append", "selftests", "machine", "kernel",
-         "checker"}
+         "checker", "boots"}
 SELFTESTS = "tools/testing/selftests/slab"
 TESTS = "lib/tests/slab_*_kunit.c"
 
@@ -67,7 +67,7 @@ class Mutant:
     def __init__(self, number, title):
         self.number, self.title = number, title
         self.head = {"topology": "4cpu", "append": "", "machine": "4cpu",
-                     "kernel": "plain"}
+                     "kernel": "plain", "boots": "1"}
         self.hunks = []     # [file, function or None, old lines, new lines]
 
     def key(self, tree, selftests=False):
@@ -80,6 +80,8 @@ class Mutant:
 
     def hash(self, tree, tests):
         head = {k: self.head[k] for k in ("topology", "append", "tests") if k in self.head}
+        if self.head["kernel"] != "plain":
+            head["kernel"] = self.head["kernel"]
         text = [self.title, json.dumps(head), json.dumps(self.hunks)]
         text += [read(os.path.join(tree, f)) for f in sorted({h[0] for h in self.hunks})]
         text += [read(f) for f in tests]
@@ -316,8 +318,8 @@ def todo(mutants, tree, results, which):
         if not asked(tree, m.head["tests"]):
             die(f"mutant {n}: no test is called {m.head['tests']}")
         if not old or old["key"] != m.key(tree):
-            print(n, m.head["topology"], m.head["tests"], m.head["kernel"], m.head["append"],
-                  sep="\t")
+            print(n, m.head["topology"], m.head["tests"], m.head["kernel"], m.head["boots"],
+                  m.head["append"], sep="\t")
 
 
 def record(m, tree, results, log):
