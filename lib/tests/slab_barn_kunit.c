@@ -125,6 +125,25 @@ static void barn_empty_gives_nothing(struct kunit *test)
 	expect_barn(test, 0, 0);
 }
 
+static void barn_counts_objects(struct kunit *test)
+{
+	struct slab_sheaf *full, *offer = sheaf(test, 4);
+	struct node_barn *barn = the_barn(test);
+	unsigned int i;
+
+	for (i = 0; i < 4; i++)
+		sheaf(test, i)->size = 10 + i;
+	put_full(test, 0, 4);
+	KUNIT_EXPECT_EQ(test, barn->nr_objects, 46);
+	full = barn_get_full(barn);
+	KUNIT_ASSERT_PTR_EQ(test, full, sheaf(test, 3));
+	KUNIT_EXPECT_EQ(test, barn->nr_objects, 33);
+	KUNIT_EXPECT_PTR_EQ(test, barn_swap_empty(barn, &offer), sheaf(test, 2));
+	KUNIT_EXPECT_EQ(test, barn->nr_objects, 21);
+	KUNIT_EXPECT_PTR_EQ(test, barn_swap_full(barn, full), sheaf(test, 4));
+	KUNIT_EXPECT_EQ(test, barn->nr_objects, 34);
+}
+
 static void barn_full_order(struct kunit *test)
 {
 	struct node_barn *barn = the_barn(test);
@@ -1041,6 +1060,7 @@ static int barn_test_init(struct kunit *test)
 static struct kunit_case barn_cases[] = {
 	KUNIT_CASE(barn_starts_empty),
 	KUNIT_CASE(barn_empty_gives_nothing),
+	KUNIT_CASE(barn_counts_objects),
 	KUNIT_CASE(barn_full_order),
 	KUNIT_CASE(barn_empty_order),
 	KUNIT_CASE(barn_kinds_do_not_mix),
