@@ -241,13 +241,15 @@ static void shrink_meanwhile(struct crowd *c, unsigned int round)
 /* All that changes sizes, by hand and by itself. */
 static void resize_meanwhile(struct crowd *c, unsigned int round)
 {
-	static const unsigned int capacities[] = { 124, 12, 0, 60, 4, 252 };
+	static const unsigned int capacities[] = { 124, 12, 28, 60, 4, 252 };
+	unsigned int capacity = capacities[round % ARRAY_SIZE(capacities)];
 
 	set_feedback(c->cache, round % 3 ? BALANCE_ALL : 0);
-	resize_sheaves(c->cache, capacities[round % ARRAY_SIZE(capacities)]);
+	/* That there are none takes a grace period, in which nothing else is disturbed. */
+	resize_sheaves(c->cache, round % 50 == 20 ? 0 : capacity);
 	set_barns(c->cache, round % 5 - 1, round % 4 - 1);
 	sheaves_round();
-	if (round % 7 == 0)
+	if (round % 2)
 		sheaves_give_back();
 }
 #else
