@@ -245,6 +245,8 @@ static void freed_and_then_by_bulk(struct kunit *test)
 	struct slab_test *st = with_hardened_cache(test);
 	void *p[2];
 
+	/* Of more than a sheaf holds, the end is freed first. */
+	skip_if_smaller(test, 2);
 	skip_if_double_free_is_seen(test);
 	hold_and_drain(test, st->cap + 1);
 	release(test, st->cap - 1);
