@@ -11,6 +11,8 @@
 
 #include <kunit/static_stub.h>
 #include <linux/completion.h>
+#include <linux/delay.h>
+#include <linux/kthread.h>
 #include <linux/mmzone.h>
 #include <linux/module.h>
 #include <linux/rcupdate.h>
@@ -862,6 +864,51 @@ static void switched_off(struct kunit *test)
 	KUNIT_EXPECT_GE(test, barn_of(st->cache, st->cpu)->max_full, 10);
 }
 
+static int use_sheaves(void *cache)
+{
+	struct kmem_cache *s = cache;
+
+	local_lock(&s->cpu_sheaves->lock);
+	while (!kthread_should_stop())
+		cpu_relax();
+	local_unlock(&s->cpu_sheaves->lock);
+	return 0;
+}
+
+/* Whoever takes what a CPU does not use asks it first: it may be about to. */
+static void sheaves_in_use_stay(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, BALANCE_WORKING_SET);
+	int here = st->cpu, other = neighbour_of(here);
+	struct slub_percpu_sheaves *pcs;
+	struct task_struct *user;
+	struct slab_sheaf *main;
+
+	if (IS_ENABLED(CONFIG_PREEMPT_RT))
+		kunit_skip(test, "whoever takes sheaves waits for who uses them");
+	if (other < 0 || cpu_is_isolated(other))
+		kunit_skip(test, "no other CPU of the node that may be disturbed");
+	user = kthread_create_on_cpu(use_sheaves, st->cache, other, "slab_user/%u");
+	KUNIT_ASSERT_FALSE(test, IS_ERR(user));
+	bind_to(test, other);
+	pcs = sheaves_here(st);
+	if (alloc_objects(st, 2, GFP_KERNEL) == 2)
+		free_objects(st, 1);
+	bind_to(test, here);
+
+	/* Nothing is given up half way from here on. */
+	wake_up_process(user);
+	msleep(20);
+	main = READ_ONCE(pcs->main);
+	KUNIT_EXPECT_PTR_NE(test, main, slab_no_sheaf);
+	rounds(ROUNDS);
+	KUNIT_EXPECT_PTR_EQ(test, READ_ONCE(pcs->main), main);
+	kthread_stop(user);
+	rounds(ROUNDS);
+	KUNIT_EXPECT_PTR_EQ(test, READ_ONCE(pcs->main), slab_no_sheaf);
+	expect_nothing_left(test);
+}
+
 /* When memory is short: the barns, and the spare sheaves. Main is the CPU's own. */
 static void pressure(struct kunit *test)
 {
@@ -957,6 +1004,7 @@ static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(what_is_not_used_is_given_back),
 	KUNIT_CASE(what_is_used_stays),
 	KUNIT_CASE(switched_off),
+	KUNIT_CASE(sheaves_in_use_stay),
 	KUNIT_CASE(pressure),
 	KUNIT_CASE(caps_hold),
 	{}
