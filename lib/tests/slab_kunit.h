@@ -724,6 +724,13 @@ static inline void finish_cache(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, st->broken_on_purpose ? 0 : complaints(), 0);
 }
 
+/* The same, where a test that was given up has perhaps not waited for kfree_rcu(). */
+static inline void finish_rcu_cache(struct kunit *test)
+{
+	kvfree_rcu_barrier();
+	finish_cache(test);
+}
+
 /*
  * CPUs and nodes
  */

@@ -1013,10 +1013,11 @@ static unsigned long prepare_flood(struct kunit *test, unsigned long nr)
 }
 
 /* No grace period ends meanwhile. */
-static void flood(struct kunit *test, unsigned long nr)
+static void flood(struct kunit *test, unsigned long nr, unsigned int ms)
 {
 	rcu_read_lock();
 	release_rcu(test->priv, nr);
+	mdelay(ms);
 	rcu_read_unlock();
 }
 
@@ -1037,11 +1038,8 @@ static bool is_expedited(struct kunit *test, unsigned long nr, unsigned int secs
 
 	nr = prepare_flood(test, nr);
 	before = rcu_exp_batches_completed();
-	rcu_read_lock();
-	release_rcu(test->priv, nr);
 	/* Who is to expedite it must be there before it is over. */
-	mdelay(20);
-	rcu_read_unlock();
+	flood(test, nr, 20);
 	end = jiffies + secs * HZ;
 	while (rcu_exp_batches_completed() == before && time_before(jiffies, end))
 		msleep(20);
@@ -1083,7 +1081,7 @@ static bool flood_helps(struct kunit *test)
 	grab(test, st->cap);
 	nr = prepare_flood(test, RCU_MANY_OBJECTS + 4 * st->cap);
 	cpu = hold_queues(test);
-	flood(test, nr);
+	flood(test, nr, 0);
 	let_readers_go();
 	before = nr_freed(st);
 	for (n = 0; n < st->cap && nr_freed(st) == before; n++)
@@ -1434,8 +1432,7 @@ static void rcu_test_exit(struct kunit *test)
 	if (!st || !st->cache)
 		return;
 	free_objects(st, st->nr_held);
-	kvfree_rcu_barrier();
-	finish_cache(test);
+	finish_rcu_cache(test);
 }
 
 static struct kunit_case rcu_cases[] = {

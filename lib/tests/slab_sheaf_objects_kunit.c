@@ -435,13 +435,6 @@ static void kfence_is_kept_out(struct kunit *test)
 	expect_cached(test, cached);
 }
 
-/* A test that was given up has perhaps not waited for what it freed. */
-static void objects_test_exit(struct kunit *test)
-{
-	kvfree_rcu_barrier();
-	finish_cache(test);
-}
-
 static struct kunit_case objects_cases[] = {
 	KUNIT_CASE_PARAM(refill_with_gfp, gfp_cases_gen_params),
 	KUNIT_CASE_PARAM(bulk_refill_with_gfp, gfp_cases_gen_params),
@@ -463,7 +456,7 @@ static struct kunit_case objects_cases[] = {
 static struct kunit_suite objects_suite = {
 	.name = "slab_sheaf_objects",
 	.init = slab_test_init,
-	.exit = objects_test_exit,
+	.exit = finish_rcu_cache,
 	.test_cases = objects_cases,
 };
 

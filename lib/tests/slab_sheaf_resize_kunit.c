@@ -11,7 +11,6 @@
 
 #include <kunit/static_stub.h>
 #include <linux/completion.h>
-#include <linux/delay.h>
 #include <linux/kthread.h>
 #include <linux/mmzone.h>
 #include <linux/module.h>
@@ -864,11 +863,18 @@ static void switched_off(struct kunit *test)
 	KUNIT_EXPECT_GE(test, barn_of(st->cache, st->cpu)->max_full, 10);
 }
 
-static int use_sheaves(void *cache)
+struct sheaf_user {
+	struct kmem_cache *cache;
+	struct completion uses;
+};
+
+static int use_sheaves(void *arg)
 {
-	struct kmem_cache *s = cache;
+	struct sheaf_user *u = arg;
+	struct kmem_cache *s = u->cache;
 
 	local_lock(&s->cpu_sheaves->lock);
+	complete(&u->uses);
 	while (!kthread_should_stop())
 		cpu_relax();
 	local_unlock(&s->cpu_sheaves->lock);
@@ -880,6 +886,7 @@ static void sheaves_in_use_stay(struct kunit *test)
 {
 	struct slab_test *st = with_feedback(test, BALANCE_WORKING_SET);
 	int here = st->cpu, other = neighbour_of(here);
+	struct sheaf_user u = { .cache = st->cache };
 	struct slub_percpu_sheaves *pcs;
 	struct task_struct *user;
 	struct slab_sheaf *main;
@@ -888,7 +895,8 @@ static void sheaves_in_use_stay(struct kunit *test)
 		kunit_skip(test, "whoever takes sheaves waits for who uses them");
 	if (other < 0 || cpu_is_isolated(other))
 		kunit_skip(test, "no other CPU of the node that may be disturbed");
-	user = kthread_create_on_cpu(use_sheaves, st->cache, other, "slab_user/%u");
+	init_completion(&u.uses);
+	user = kthread_create_on_cpu(use_sheaves, &u, other, "slab_user/%u");
 	KUNIT_ASSERT_FALSE(test, IS_ERR(user));
 	bind_to(test, other);
 	pcs = sheaves_here(st);
@@ -898,7 +906,7 @@ static void sheaves_in_use_stay(struct kunit *test)
 
 	/* Nothing is given up half way from here on. */
 	wake_up_process(user);
-	msleep(20);
+	wait_for_completion(&u.uses);
 	main = READ_ONCE(pcs->main);
 	KUNIT_EXPECT_PTR_NE(test, main, slab_no_sheaf);
 	rounds(ROUNDS);
@@ -968,12 +976,6 @@ static void caps_hold(struct kunit *test)
 }
 
 /* A test that was given up may have left objects with RCU, in sheaves. */
-static void resize_test_exit(struct kunit *test)
-{
-	kvfree_rcu_barrier();
-	finish_cache(test);
-}
-
 static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(resize_is_taken_up),
 	KUNIT_CASE(resize_in_each_state),
@@ -1013,7 +1015,7 @@ static struct kunit_case resize_cases[] = {
 static struct kunit_suite resize_suite = {
 	.name = "slab_sheaf_resize",
 	.init = slab_test_init,
-	.exit = resize_test_exit,
+	.exit = finish_rcu_cache,
 	.test_cases = resize_cases,
 };
 
