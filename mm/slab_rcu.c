@@ -697,7 +697,7 @@ static bool kfree_rcu_slow(struct kmem_cache *s, void *object)
 		empty = get_rcu_free(s);
 		if (!empty)
 			return false;
-		if (!local_trylock(&s->cpu_sheaves->lock)) {
+		if (!sheaf_lock_to_install(s)) {
 			put_empty_sheaf(s, empty);
 			return false;
 		}

@@ -613,17 +613,6 @@ bool put_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	return kept;
 }
 
-/* Under the lock, the capacity is what sheaves_resize() has waited for us to see. */
-static bool lock_to_install(struct kmem_cache *s)
-{
-	if (!local_trylock(&s->cpu_sheaves->lock))
-		return false;
-	if (likely(sheaf_capacity(s)))
-		return true;
-	local_unlock(&s->cpu_sheaves->lock);
-	return false;
-}
-
 /*
  * Give a sheaf with objects, and with room for more, to whatever CPU this is
  * now. Mostly its main is just as empty, or full, as it was when the caller
@@ -637,7 +626,7 @@ static bool install_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	struct slab_sheaf *rest = NULL;
 	struct slab_sheaf *main, *spare;
 
-	if (!lock_to_install(s))
+	if (!sheaf_lock_to_install(s))
 		return put_sheaf(s, sheaf);
 
 	pcs = this_cpu_ptr(s->cpu_sheaves);
@@ -805,6 +794,10 @@ static noinline bool full_main_from_barn(struct kmem_cache *s,
 	struct slab_sheaf *empty = pcs->main;
 	struct slab_sheaf *full = NULL;
 
+	/* As in sheaf_lock_to_install(). */
+	if (unlikely(!sheaf_capacity(s)))
+		return false;
+
 	if (barn)
 		full = get_full(s, barn);
 	if (!full)
@@ -935,7 +928,8 @@ static __always_inline bool replace_full_main(struct kmem_cache *s,
 static noinline bool next_empty_main(struct kmem_cache *s,
 				     struct slub_percpu_sheaves *pcs)
 {
-	return replace_full_main(s, pcs);
+	/* As in sheaf_lock_to_install(). */
+	return likely(sheaf_capacity(s)) && replace_full_main(s, pcs);
 }
 
 /*
@@ -1459,7 +1453,7 @@ static void install_remote(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
 	struct slub_percpu_sheaves *pcs;
 
-	if (lock_to_install(s)) {
+	if (sheaf_lock_to_install(s)) {
 		pcs = this_cpu_ptr(s->cpu_sheaves);
 		if (!pcs->remote) {
 			sheaf_check_used(pcs, sheaf);
@@ -1646,7 +1640,7 @@ static bool install_lent_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	struct slub_percpu_sheaves *pcs;
 	bool installed = true;
 
-	if (!lock_to_install(s))
+	if (!sheaf_lock_to_install(s))
 		return false;
 
 	pcs = this_cpu_ptr(s->cpu_sheaves);

@@ -419,6 +419,21 @@ static inline unsigned int sheaf_capacity(const struct kmem_cache *s)
 	return READ_ONCE(s->sheaf_capacity);
 }
 
+/*
+ * For who has a sheaf for this CPU, whichever it is now. Under the lock, the capacity is
+ * what sheaves_resize() has waited for us to see: where there are to be no sheaves, none
+ * comes to a CPU any more.
+ */
+static inline bool sheaf_lock_to_install(struct kmem_cache *s)
+{
+	if (!local_trylock(&s->cpu_sheaves->lock))
+		return false;
+	if (likely(sheaf_capacity(s)))
+		return true;
+	local_unlock(&s->cpu_sheaves->lock);
+	return false;
+}
+
 extern unsigned int slab_feedback;
 
 /* Whether a mechanism (BALANCE_*) works for a cache. */

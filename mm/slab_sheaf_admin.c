@@ -780,8 +780,8 @@ EXPORT_SYMBOL_IF_KUNIT(sheaves_unlock);
  *
  * Nobody is stopped. Sheaves of the old capacity are used as long as they have objects,
  * and get lost when they are empty. Only with 0 all that are there are emptied at once, as
- * when the cache is shrunk. A full one that is in somebody's hands just then may come to a
- * barn later, and is emptied by a round.
+ * when the cache is shrunk. One that is in somebody's hands just then may come to a barn
+ * later, but to no CPU, and stays there until a round or a shrinker takes it.
  *
  * Context: Task that may sleep, under sheaves_lock().
  * Return: 0; -EINVAL, if no sheaf can be that large; -EOPNOTSUPP, if the cache must not
@@ -816,6 +816,7 @@ int sheaves_resize(struct kmem_cache *s, unsigned int capacity)
 			synchronize_rcu();
 			kfree_rcu_sheaves_give(s);
 			sheaves_flush(s);
+			sheaves_watch();
 		}
 	}
 	if (!err && s->sheaf_capacity != from)

@@ -281,14 +281,17 @@ static void *none_meanwhile(size_t size, gfp_t gfp)
 }
 
 /* Who frees one finds no sheaf, and there are to be none any more when he has made one. */
-static void free_with_none_meanwhile(struct kunit *test)
+static void free_with_none_meanwhile(struct kunit *test, bool by_rcu)
 {
 	struct slab_test *st = test->priv;
 
 	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 1);
 	KUNIT_ASSERT_EQ(test, count_sheaves(st->cache), 0);
 	kunit_activate_static_stub(test, kmalloc_nosheaf, none_meanwhile);
-	release(test, 1);
+	if (by_rcu)
+		kfree_rcu(let_go(st), rcu);
+	else
+		release(test, 1);
 	KUNIT_ASSERT_EQ(test, sheaf_capacity(st->cache), 0);
 	KUNIT_EXPECT_EQ(test, count_sheaves(st->cache), 0);
 }
@@ -301,12 +304,51 @@ static void resize_to_none_meanwhile(struct kunit *test)
 	if (cpu_is_isolated(st->cpu))
 		kunit_skip(test, "the CPU is isolated, and keeps its sheaves");
 	grab(test, 1);
-	free_with_none_meanwhile(test);
+	free_with_none_meanwhile(test, false);
 	if (other != NUMA_NO_NODE) {
 		resize(test, 60);
 		grab_on(test, other, 1);
-		free_with_none_meanwhile(test);
+		free_with_none_meanwhile(test, false);
 	}
+	resize(test, 60);
+	grab(test, 1);
+	free_with_none_meanwhile(test, true);
+	kvfree_rcu_barrier();
+	expect_nothing_left(test);
+}
+
+/* What has come to a barn too late stays there, and so does the room that there is. */
+static void none_comes_from_barn(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, 0);
+	struct node_barn *barn = barn_of(st->cache, st->cpu);
+	unsigned int n = 2 * st->cap + 1, nr_full, nr_empty;
+	void **p;
+
+	p = kunit_kmalloc_array(test, n, sizeof(*p), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, p);
+	hold_and_drain(test, 5 * st->cap);
+	release(test, 5 * st->cap);
+	grab(test, 5 * st->cap);
+	release(test, 3 * st->cap);
+	/* The only one of a full sheaf might go to the barn at once. */
+	if (st->cap > 1)
+		kfree_rcu(let_go(st), rcu);
+	nr_full = barn->nr_full;
+	nr_empty = barn->nr_empty;
+	KUNIT_ASSERT_GT(test, nr_full, 0);
+	KUNIT_ASSERT_GT(test, nr_empty, 0);
+
+	/* As if they had come after all were emptied. Many objects are freed, ... */
+	WRITE_ONCE(st->cache->sheaf_capacity, 0);
+	kvfree_rcu_barrier();
+	KUNIT_EXPECT_EQ(test, barn->nr_full, nr_full);
+	KUNIT_EXPECT_EQ(test, barn->nr_empty, nr_empty);
+	/* ... and allocated. */
+	KUNIT_EXPECT_EQ(test, kmem_cache_alloc_bulk(st->cache, GFP_KERNEL, n, p), n);
+	KUNIT_EXPECT_EQ(test, barn->nr_full, nr_full);
+	kmem_cache_free_bulk(st->cache, n, p);
+	WRITE_ONCE(st->cache->sheaf_capacity, st->cap);
 	expect_nothing_left(test);
 }
 
@@ -986,6 +1028,7 @@ static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(fill_of_larger_sheaves),
 	KUNIT_CASE(resize_to_none_and_back),
 	KUNIT_CASE(resize_to_none_meanwhile),
+	KUNIT_CASE(none_comes_from_barn),
 	KUNIT_CASE(resize_is_refused),
 #ifdef SLAB_SUPPORTS_SYSFS
 	KUNIT_CASE(files_wait_for_nobody),
