@@ -280,18 +280,26 @@ static void *none_meanwhile(size_t size, gfp_t gfp)
 	return kmalloc_nosheaf(size, gfp);
 }
 
+/* The same where nobody may sleep. There are no sheaves that are to be taken away. */
+static void *none_at_once(size_t size, gfp_t gfp)
+{
+	struct kunit *test = kunit_get_current_test();
+	struct slab_test *st = test->priv;
+
+	kunit_deactivate_static_stub(test, kmalloc_nosheaf);
+	WRITE_ONCE(st->cache->sheaf_capacity, 0);
+	return kmalloc_nosheaf(size, gfp);
+}
+
 /* Who frees one finds no sheaf, and there are to be none any more when he has made one. */
-static void free_with_none_meanwhile(struct kunit *test, bool by_rcu)
+static void free_with_none_meanwhile(struct kunit *test)
 {
 	struct slab_test *st = test->priv;
 
 	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 1);
 	KUNIT_ASSERT_EQ(test, count_sheaves(st->cache), 0);
 	kunit_activate_static_stub(test, kmalloc_nosheaf, none_meanwhile);
-	if (by_rcu)
-		kfree_rcu(let_go(st), rcu);
-	else
-		release(test, 1);
+	release(test, 1);
 	KUNIT_ASSERT_EQ(test, sheaf_capacity(st->cache), 0);
 	KUNIT_EXPECT_EQ(test, count_sheaves(st->cache), 0);
 }
@@ -304,25 +312,39 @@ static void resize_to_none_meanwhile(struct kunit *test)
 	if (cpu_is_isolated(st->cpu))
 		kunit_skip(test, "the CPU is isolated, and keeps its sheaves");
 	grab(test, 1);
-	free_with_none_meanwhile(test, false);
+	free_with_none_meanwhile(test);
 	if (other != NUMA_NO_NODE) {
 		resize(test, 60);
 		grab_on(test, other, 1);
-		free_with_none_meanwhile(test, false);
+		free_with_none_meanwhile(test);
 	}
-	resize(test, 60);
+	expect_nothing_left(test);
+}
+
+#ifdef CONFIG_SLAB_RCU_SHEAVES
+static void none_meanwhile_by_rcu(struct kunit *test)
+{
+	struct slab_test *st = with_feedback(test, 0);
+
 	grab(test, 1);
-	free_with_none_meanwhile(test, true);
+	KUNIT_EXPECT_EQ(test, kmem_cache_shrink(st->cache), 1);
+	KUNIT_ASSERT_EQ(test, count_sheaves(st->cache), 0);
+	kunit_activate_static_stub(test, kmalloc_nosheaf, none_at_once);
+	kfree_rcu(let_go(st), rcu);
+	KUNIT_EXPECT_EQ(test, sheaf_capacity(st->cache), 0);
+	KUNIT_EXPECT_EQ(test, count_sheaves(st->cache), 0);
+	WRITE_ONCE(st->cache->sheaf_capacity, st->cap);
 	kvfree_rcu_barrier();
 	expect_nothing_left(test);
 }
+#endif
 
 /* What has come to a barn too late stays there, and so does the room that there is. */
 static void none_comes_from_barn(struct kunit *test)
 {
 	struct slab_test *st = with_feedback(test, 0);
 	struct node_barn *barn = barn_of(st->cache, st->cpu);
-	unsigned int n = 2 * st->cap + 1, nr_full, nr_empty;
+	unsigned int n = 2 * st->cap + 1, nr_full, nr_empty, nr;
 	void **p;
 
 	p = kunit_kmalloc_array(test, n, sizeof(*p), GFP_KERNEL);
@@ -331,24 +353,28 @@ static void none_comes_from_barn(struct kunit *test)
 	release(test, 5 * st->cap);
 	grab(test, 5 * st->cap);
 	release(test, 3 * st->cap);
+
+	/* As if they had come after all were emptied. Many objects are freed, ... */
+	rcu_read_lock();
 	/* The only one of a full sheaf might go to the barn at once. */
 	if (st->cap > 1)
 		kfree_rcu(let_go(st), rcu);
 	nr_full = barn->nr_full;
 	nr_empty = barn->nr_empty;
-	KUNIT_ASSERT_GT(test, nr_full, 0);
-	KUNIT_ASSERT_GT(test, nr_empty, 0);
-
-	/* As if they had come after all were emptied. Many objects are freed, ... */
 	WRITE_ONCE(st->cache->sheaf_capacity, 0);
+	rcu_read_unlock();
 	kvfree_rcu_barrier();
 	KUNIT_EXPECT_EQ(test, barn->nr_full, nr_full);
 	KUNIT_EXPECT_EQ(test, barn->nr_empty, nr_empty);
 	/* ... and allocated. */
-	KUNIT_EXPECT_EQ(test, kmem_cache_alloc_bulk(st->cache, GFP_KERNEL, n, p), n);
+	nr = kmem_cache_alloc_bulk(st->cache, GFP_KERNEL, n, p);
+	KUNIT_EXPECT_EQ(test, nr, n);
 	KUNIT_EXPECT_EQ(test, barn->nr_full, nr_full);
-	kmem_cache_free_bulk(st->cache, n, p);
+	if (nr)
+		kmem_cache_free_bulk(st->cache, nr, p);
 	WRITE_ONCE(st->cache->sheaf_capacity, st->cap);
+	KUNIT_EXPECT_GT(test, nr_full, 0);
+	KUNIT_EXPECT_GT(test, nr_empty, 0);
 	expect_nothing_left(test);
 }
 
@@ -1028,6 +1054,9 @@ static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(fill_of_larger_sheaves),
 	KUNIT_CASE(resize_to_none_and_back),
 	KUNIT_CASE(resize_to_none_meanwhile),
+#ifdef CONFIG_SLAB_RCU_SHEAVES
+	KUNIT_CASE(none_meanwhile_by_rcu),
+#endif
 	KUNIT_CASE(none_comes_from_barn),
 	KUNIT_CASE(resize_is_refused),
 #ifdef SLAB_SUPPORTS_SYSFS
