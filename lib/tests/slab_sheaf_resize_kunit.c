@@ -280,17 +280,6 @@ static void *none_meanwhile(size_t size, gfp_t gfp)
 	return kmalloc_nosheaf(size, gfp);
 }
 
-/* The same where nobody may sleep. There are no sheaves that are to be taken away. */
-static void *none_at_once(size_t size, gfp_t gfp)
-{
-	struct kunit *test = kunit_get_current_test();
-	struct slab_test *st = test->priv;
-
-	kunit_deactivate_static_stub(test, kmalloc_nosheaf);
-	WRITE_ONCE(st->cache->sheaf_capacity, 0);
-	return kmalloc_nosheaf(size, gfp);
-}
-
 /* Who frees one finds no sheaf, and there are to be none any more when he has made one. */
 static void free_with_none_meanwhile(struct kunit *test)
 {
@@ -322,6 +311,17 @@ static void resize_to_none_meanwhile(struct kunit *test)
 }
 
 #ifdef CONFIG_SLAB_RCU_SHEAVES
+/* As none_meanwhile(), where nobody may sleep. There are no sheaves that are to be taken away. */
+static void *none_at_once(size_t size, gfp_t gfp)
+{
+	struct kunit *test = kunit_get_current_test();
+	struct slab_test *st = test->priv;
+
+	kunit_deactivate_static_stub(test, kmalloc_nosheaf);
+	WRITE_ONCE(st->cache->sheaf_capacity, 0);
+	return kmalloc_nosheaf(size, gfp);
+}
+
 static void none_meanwhile_by_rcu(struct kunit *test)
 {
 	struct slab_test *st = with_feedback(test, 0);
