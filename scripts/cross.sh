@@ -206,7 +206,7 @@ debian_initramfs() {
 	fi
 	mkdir -p "$TMP/top" &&
 	cp -a "$MOUNTED" "$TMP/top/kselftest" &&
-	cp "$SCRIPTS/cross/init.sh" "$TMP/top/init" &&
+	install -m 0755 "$SCRIPTS/cross/init.sh" "$TMP/top/init" &&
 	printf '%s\n' "$COMMAND" >"$TMP/top/command" &&
 	cpio_of "$TMP/top" >"$TMP/top.cpio" &&
 	printf 'nod /dev/console 0600 0 0 c 5 1\n' >"$TMP/list" &&

@@ -8,7 +8,7 @@
 
 . "$(dirname "$0")/../lib.sh"
 
-PACKAGES=(bash coreutils findutils grep kmod mawk mount procps sed util-linux)
+PACKAGES=(bash coreutils dash findutils grep kmod mawk mount procps sed util-linux)
 ARCH=${1:?} DIR=${2:?}
 NEW=$DIR.new
 LOG=$LOGS/root-$ARCH.log
@@ -36,7 +36,7 @@ unpack() {
 		dpkg-deb -x "$p" "$NEW" || return 1
 	done
 	rm -rf "$NEW"/usr/share/{doc,info,locale,man,i18n,perl,zoneinfo,lintian,bash-completion} \
-		"$NEW"/usr/lib/*/{gconv,perl,perl-base}
+		"$NEW"/usr/lib/*/{gconv,perl,perl-base} "$NEW"/usr/bin/perl*
 	ln -sf mawk "$NEW/usr/bin/awk"
 	mkdir -p "$NEW"/{dev,proc,sys,tmp}
 }
