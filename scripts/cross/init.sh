@@ -10,6 +10,11 @@ mount -t devtmpfs devtmpfs /dev
 mkdir -p /dev/shm /dev/pts
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
+# As udev would. The runner of kselftests writes to /dev/stdout, <(...) of bash needs /dev/fd.
+ln -s /proc/self/fd /dev/fd
+ln -s fd/0 /dev/stdin
+ln -s fd/1 /dev/stdout
+ln -s fd/2 /dev/stderr
 mount -t debugfs debugfs /sys/kernel/debug
 mount -t tmpfs tmpfs /tmp
 mount -t tmpfs tmpfs /dev/shm
