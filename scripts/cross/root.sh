@@ -8,7 +8,7 @@
 
 . "$(dirname "$0")/../lib.sh"
 
-PACKAGES=(bash coreutils dash findutils grep kmod mawk mount procps sed util-linux)
+PACKAGES=(bash coreutils dash findutils grep kmod libc-bin mawk mount procps sed util-linux)
 ARCH=${1:?} DIR=${2:?}
 NEW=$DIR.new
 LOG=$LOGS/root-$ARCH.log
