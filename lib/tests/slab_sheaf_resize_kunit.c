@@ -1050,7 +1050,6 @@ static void caps_hold(struct kunit *test)
 		grow_all(test);
 }
 
-/* A test that was given up may have left objects with RCU, in sheaves. */
 static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(resize_is_taken_up),
 	KUNIT_CASE(resize_in_each_state),
