@@ -10,8 +10,8 @@
 
 MODULE=test_slab_prefill
 ACCOUNTED=/sys/module/$MODULE/parameters/accounted
-OBJECTS=20000			# of 200 bytes
-ROOM=$((256 * 1024))		# of the limit of the cgroup, far less than that
+BUNCH=$((64 * $(getconf PAGESIZE)))	# is charged to a cgroup at once
+OBJECTS=$((16 * BUNCH / 200))	# of 200 bytes
 
 cleanup() {
 	remove_cgroup
@@ -22,15 +22,15 @@ trap 'exit 130' INT TERM
 
 self_test() { insmod "$KO" && rmmod "$MODULE"; }
 
-# No fork in the cgroup: the shell itself is charged. Its charges are in bunches of
-# some pages, so it has some before the limit is set.
+# No fork in the cgroup: the shell itself is charged. It has some of a bunch before the
+# limit is set, which leaves room for one more, far less than the objects need.
 exceed_limit() {
 	local failed='' before peak max
 
 	echo $BASHPID >"$CGROUP/cgroup.procs"
 	echo 2000 >"$ACCOUNTED" || failed=1
 	read -r before <"$CGROUP/memory.current"
-	max=$(((before + ROOM) / 4096 * 4096))
+	max=$((before + BUNCH))
 	echo $max >"$CGROUP/memory.max"
 	echo $OBJECTS >"$ACCOUNTED" || failed=1
 	echo max >"$CGROUP/memory.max"

@@ -13,6 +13,7 @@ MODULE=test_slab_cached
 PARAMS=/sys/module/$MODULE/parameters
 CACHE=test_slab_cached
 OBJECTS=1000
+SIZE=$(($(getconf PAGESIZE) / 2))	# of one
 SYSRQ=/proc/sys/kernel/sysrq
 PATIENCE=30
 VICTIM=
@@ -88,7 +89,8 @@ out_of_memory_takes() {
 
 current() { read -r VALUE <"$CGROUP/memory.current"; }
 
-# No fork in the cgroup: the shell itself is charged, and charges are in bunches of pages.
+# No fork in the cgroup: the shell itself is charged, and charges are in bunches of 64 pages.
+# There are two caches.
 not_charged() {
 	local before peak after
 
@@ -101,8 +103,8 @@ not_charged() {
 	total $CACHE sheaf_objects
 	msg "$((peak - before)) bytes charged for objects," \
 		"$((after - before)) when $VALUE of them are in sheaves"
-	[ "$VALUE" -gt $((OBJECTS / 2)) ] && [ $((peak - before)) -gt $((OBJECTS * 2048)) ] &&
-		[ $((after - before)) -lt $((OBJECTS * 2048 / 4)) ]
+	[ "$VALUE" -gt $((OBJECTS / 2)) ] && [ $((peak - before)) -gt $((OBJECTS * SIZE)) ] &&
+		[ $((after - before)) -lt $((OBJECTS * SIZE / 4)) ]
 }
 
 ktap_print_header

@@ -19,7 +19,7 @@
 #include <linux/slab.h>
 #include <linux/sysrq.h>
 
-#define OBJECT_SIZE	2000	/* and 2048 with what aligns it */
+#define OBJECT_SIZE	(PAGE_SIZE / 2 - 48)	/* and half a page with what aligns it */
 #define CAPACITY	124
 #define OBJECTS_MAX	1000	/* eight sheaves, any barn takes ten */
 
