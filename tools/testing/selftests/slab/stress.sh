@@ -543,11 +543,11 @@ if [ -n "$ALL" ]; then
 	[ -z "$CGROUP_ROOT" ] || deadly_cgroup
 	# the log is to reach back to the beginning
 	echo 0 >/proc/sys/vm/oom_dump_tasks
-	# What is used for the first time stays, and slabs that are full of holes, too: these are
-	# not leaked, nor more each time.
-	run_all $((SECS / 10))
-	rm -f "$TMP"/done.*
 fi
+# What is used for the first time stays, and slabs that are full of holes, too: these are not
+# leaked, nor more each time.
+run_all $((SECS / 10 + 1))
+rm -f "$TMP"/done.*
 slab_kb
 SLAB_BEFORE=$VALUE
 ! has_slabinfo || used_kb
