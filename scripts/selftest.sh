@@ -109,7 +109,9 @@ may_lack() {
 	*-debug) echo "no kmemleak, .*|KASAN keeps what is freed" ;;
 	faults-kunit) echo "no kmemleak, .*" ;;
 	isolated | kmemleak | events | faults | dimm) echo "nothing" ;;
-	# those of cross.sh
+	# memory does not come and go where pointers have 32 bits
+	arm) echo "$(may_lack other)|needs CONFIG_MEMORY_HOTPLUG" ;;
+	# others of cross.sh
 	*) echo "$guest|$nodes|no two nodes with memory and CPUs|no python3|needs fio" ;;
 	esac
 }

@@ -984,7 +984,7 @@ static inline void finish_irq(struct kunit *test, struct irq_user *u)
 #define CROWD_SLOTS	512
 #define CROWD_UNBOUND	2		/* users that may move to other CPUs */
 #define CROWD_LEAST_STEPS	200	/* unless the machine is so slow */
-#define CROWD_LONGEST	(60 * HZ)	/* that KUnit would not wait for it */
+#define CROWD_LONGEST	(20 * HZ)	/* that KUnit would not wait for it */
 
 struct crowd_user;
 

@@ -629,6 +629,7 @@ static void no_object_in_rcu_free(struct kunit *test)
 	if (!IS_ENABLED(CONFIG_SLAB_SHEAF_MARKS))
 		kunit_skip(test, "SLAB_SHEAF_MARKS is not set");
 	st = with_hardened_rcu(test);
+	skip_if_smaller(test, 3);
 	page = (char *)get_zeroed_page(GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, page);
 	memset(page, 0x5a, PAGE_SIZE);

@@ -342,6 +342,8 @@ static void typesafe_by_rcu(struct kunit *test)
 	grab_bulk(test, p, n, GFP_KERNEL);
 	KUNIT_EXPECT_EQ(test, st->nr_broken, 0);
 	release(test, n);
+	if (IS_ENABLED(CONFIG_SLUB_RCU_DEBUG))
+		rcu_barrier();
 	kmem_cache_shrink(st->cache);
 	expect_cached(test, 0);
 }
