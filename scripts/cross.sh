@@ -200,8 +200,10 @@ debian_initramfs() {
 
 	arch=$(debian_arch)
 	root=$OUT/cross/root-$arch
-	if [ ! -e "$root.cpio" ]; then
-		[ -e "$root" ] || "$SCRIPTS/cross/root.sh" "$arch" "$root" || return 1
+	# It is made anew when what makes it is.
+	if [ ! "$root.cpio" -nt "$SCRIPTS/cross/root.sh" ]; then
+		rm -rf "$root"
+		"$SCRIPTS/cross/root.sh" "$arch" "$root" || return 1
 		cpio_of "$root" >"$root.cpio.new" && mv "$root.cpio.new" "$root.cpio" || return 1
 	fi
 	mkdir -p "$TMP/top" &&
