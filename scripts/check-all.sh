@@ -6,8 +6,8 @@
 # and configurations is not run again; what has failed is. So an interrupted run goes on where it
 # was, and after a change to some kernel's configuration the others are left alone. Documents,
 # and the scripts here, count in the group `tools' only; what the tree has in tools/, not where
-# nothing but a kernel is built and its KUnit suites run; kselftests, not in user space; what is
-# for user space, not for kselftests.
+# nothing but a kernel is built and its KUnit suites run; kselftests, not in user space, nor where
+# others are run; what is for user space, not for kselftests.
 #
 #   CASES="stress m-none"   those of these groups, or of these names
 #   RESUME=1                go on from scripts/check-all.record, too: what others have run, on
@@ -36,6 +36,7 @@ OUTCOMES=$DIR/outcomes.$$
 PAGE=$ROOT/Documentation/mm/${RST##*/}
 # What hangs has an end, too: that of the longest case, twice.
 LIMIT=${CASE_LIMIT:-43200}
+KSELFTESTS=tools/testing/selftests/slab
 CHOSEN=()
 PASSED=0 FAILED=0
 CASE_PID=
@@ -80,8 +81,8 @@ check_chosen() {
 # --- what a result is of --------------------------------------------------
 
 # The tree as it is, edits included, whoever has committed what: with all; without its documents,
-# where what is found here ends up; without kselftests, too; and without any program. The last is
-# of each commit.
+# where what is found here ends up; without what is for user space, or without kselftests, too;
+# and without any program. The last is of each commit.
 tree_keys() {
 	local -x GIT_INDEX_FILE=$DIR/index.$$
 
@@ -98,8 +99,32 @@ tree_keys() {
 	USER_KEY=$(git -C "$TREE" write-tree)
 	git -C "$TREE" rm -rq --cached --ignore-unmatch tools/mm tools/testing
 	KERNEL_KEY=$(git -C "$TREE" write-tree)
-	SERIES_KEY="$(tgit rev-list --count base..) $(tgit log --format=tformat:- -p base.. -- . ':!Documentation' ':!MAINTAINERS' | sha256sum)"
+	SERIES_KEY="$(tgit rev-list --count base..) $(tgit log --format=tformat:- -p base.. -- . \
+		':!Documentation' ':!MAINTAINERS' ':!tools/mm' ':!tools/testing' | sha256sum)"
 	rm -f "$GIT_INDEX_FILE"
+}
+
+# kselftests NAME...: the key of those of them, and of all that they share.
+kselftests() {
+	local -x GIT_INDEX_FILE=$DIR/index.$$
+	local name others=()
+
+	git -C "$TREE" read-tree "$SELFTEST_KEY"
+	while read -r name; do
+		[[ " $* " == *" $name "* ]] || others+=("$KSELFTESTS/$name")
+	done < <("$SCRIPTS/selftest.sh" -l)
+	[ ${#others[@]} -eq 0 ] || git -C "$TREE" rm -q --cached --ignore-unmatch -- "${others[@]}"
+	git -C "$TREE" write-tree
+	rm -f "$GIT_INDEX_FILE"
+}
+
+# run_by COMMAND: the kselftests that it runs, in a line.
+run_by() {
+	local args topology=
+
+	read -r -a args <<<"${1##*scripts/selftest.sh}"
+	[[ ! "$1" =~ (^| )TOPOLOGY=([a-z0-9-]+)\  ]] || topology=${BASH_REMATCH[2]}
+	TOPOLOGY=$topology "$SCRIPTS/selftest.sh" -l "${args[@]}" | paste -sd' '
 }
 
 # fragments REGEXP: what these kernels are configured with.
@@ -117,12 +142,13 @@ key() {
 		case "$1 $3" in
 		*\ kernel.sh | *scripts/boot.sh* | *scripts/cross.sh\ [!-]* | *mutants.sh | *mutants.sh\ checker)
 			echo "$KERNEL_KEY" "$3" ;;
+		bisect\ *) echo "$KERNEL_KEY" "$SERIES_KEY" "$3" ;;
 		native\ * | models\ *) echo "$USER_KEY" "$3" ;;
-		*scripts/selftest.sh*) echo "$SELFTEST_KEY" "$3" ;;
+		*scripts/selftest.sh*) echo "$(kselftests "$(run_by "$3")")" "$3" ;;
+		attacks\ *) echo "$(kselftests)" "$3" ;;
 		*) echo "$TREE_KEY" "$3" ;;
 		esac
 		[ "$1" != tools ] || echo "$TOOLS_KEY"
-		[ "$1" != bisect ] || echo "$SERIES_KEY"
 		[ "$1" != mutants ] || cat "$SCRIPTS"/tests/{kunit.mutants,mutants.py}
 		[ "$1" != cross ] || fragments '^cross-'
 		for kernel in ${2//,/ }; do

@@ -13,6 +13,7 @@
 #
 #   selftest.sh [-k CONFIG] [TEST...]
 #                               these only, such as stress.sh; on another kernel than guest
+#   selftest.sh -l ...          only say which these are
 #
 #   STRESS_SECS=N chooses how long stress.sh takes on each machine, and STRESS_ALL=1 that
 #   it does all it can (-a); FAULTS_SECS=N how long faults_kunit.sh may take;
@@ -40,11 +41,12 @@ FAULTS="kmemleak=on slab_sheaf_capacity=test_slab_late=0 kunit.enable=0"
 ISOLATION="isolcpus=3 nohz_full=3 rcu_nocbs=3"
 CROSS=$("$SCRIPTS/cross.sh" -l)
 FAILED=0
-KERNEL=guest
-while getopts k: opt; do
+KERNEL=guest LIST=''
+while getopts k:l opt; do
 	case $opt in
 	k) KERNEL=$OPTARG ;;
-	*) die "usage: selftest.sh [-k CONFIG] [TEST...]" ;;
+	l) LIST=1 ;;
+	*) die "usage: selftest.sh [-l] [-k CONFIG] [TEST...]" ;;
 	esac
 done
 shift $((OPTIND - 1))
@@ -187,39 +189,46 @@ runs() {
 		"$1/run_kselftest.sh -o $((1200 + 2 * (STRESS_SECS + FAULTS_SECS))) $2 | cat"
 }
 
+# on TOPOLOGY TEST...: those of the tests that are run there, a line each.
+on() {
+	local only
+
+	case $1 in
+	isolated) only=$ISOLATED_TESTS ;;
+	kmemleak) only=$KMEMLEAK_TESTS ;;
+	events) only=$EVENTS_TESTS ;;
+	faults | faults-debug) only=$FAULTS_TESTS ;;
+	faults-kunit) only=$FAULTS_KUNIT_TESTS ;;
+	dimm | dimm-debug) only=$DIMM_TESTS ;;
+	*) only="${*:2}" ;;
+	esac
+	printf '%s\n' "${@:2}" | grep -xF "${only// /$'\n'}" || :
+}
+
 # run TOPOLOGY TEST... The runner opens its output a second time, so that must be a
 # pipe: a file would be overwritten.
 run() {
 	local topology=$1 name=selftest-$1 out rc=0 test list=()
-	local machine=$1 append=${APPEND:-} only='' limit=${LIMIT:-$((2400 + 2 * (STRESS_SECS + FAULTS_SECS)))}
+	local machine=$1 append=${APPEND:-} limit=${LIMIT:-$((2400 + 2 * (STRESS_SECS + FAULTS_SECS)))}
 
-	shift
 	config_of "$topology"
 	[ "$KERNEL" = guest ] || name=selftest-$CONFIG-$topology
 	out=$LOGS/$name.ktap
 	case $topology in
-	isolated) machine=4cpu append="$ISOLATION $append" only=$ISOLATED_TESTS ;;
-	kmemleak) machine=4cpu append="kmemleak=on $append" only=$KMEMLEAK_TESTS ;;
-	events) machine=nodes8 only=$EVENTS_TESTS ;;
-	faults | faults-debug) machine=4cpu append="$FAULTS $append" only=$FAULTS_TESTS ;;
-	faults-kunit)
-		machine=2node append="kunit.filter_glob=slab_* $append" only=$FAULTS_KUNIT_TESTS
-		;;
-	dimm) machine=dimm append="kunit.enable=0 $append" only=$DIMM_TESTS ;;
+	isolated) machine=4cpu append="$ISOLATION $append" ;;
+	kmemleak) machine=4cpu append="kmemleak=on $append" ;;
+	events) machine=nodes8 ;;
+	faults | faults-debug) machine=4cpu append="$FAULTS $append" ;;
+	faults-kunit) machine=2node append="kunit.filter_glob=slab_* $append" ;;
+	dimm) machine=dimm append="kunit.enable=0 $append" ;;
 	# Plain 6.12 warns of pages of new memory, which nobody has allocated before
 	# (MEM_ALLOC_PROFILING_DEBUG: `alloc_tag was not set').
-	dimm-debug)
-		machine=dimm append="kunit.enable=0 sysctl.vm.mem_profiling=0 $append"
-		only=$DIMM_TESTS
-		;;
+	dimm-debug) machine=dimm append="kunit.enable=0 sysctl.vm.mem_profiling=0 $append" ;;
 	esac
-	if [ -n "$only" ]; then
-		# those of the tests asked for
-		read -r -a list < <(printf '%s\n' "$@" | grep -xF "${only// /$'\n'}" | xargs)
-		[ ${#list[@]} -gt 0 ] || return 0
-		set -- "${list[@]}"
-		list=()
-	fi
+	mapfile -t list < <(on "$@")
+	[ ${#list[@]} -gt 0 ] || return 0
+	set -- "${list[@]}"
+	list=()
 	for test; do
 		list+=(-t "slab:$test")
 	done
@@ -257,9 +266,19 @@ for topology in ${TOPOLOGY:-}; do
 		die "no topology \`$topology' for selftests, choose among $TOPOLOGIES $LONG $CROSS"
 done
 args_end_here
-need_tool make gcc rsync
 [ -d "${SELFTESTS:-$TREE/tools/testing/selftests/slab}" ] ||
 	die "the tree has no tools/testing/selftests/slab, run: make tree"
+tests=("$@")
+[ $# -gt 0 ] || read -r -a tests < <(
+	sed -n 's/^TEST_PROGS := //p' "${SELFTESTS:-$TREE/tools/testing/selftests/slab}/Makefile"
+) || die "there is no TEST_PROGS in the tests' Makefile"
+if [ -n "$LIST" ]; then
+	for topology in ${TOPOLOGY:-$TOPOLOGIES}; do
+		on "$topology" "${tests[@]}"
+	done | sort -u
+	exit
+fi
+need_tool make gcc rsync
 here=
 for topology in ${TOPOLOGY:-$TOPOLOGIES}; do
 	is_cross "$topology" || here=1
@@ -269,10 +288,6 @@ if [ -n "$here" ]; then
 	[ -e /usr/include/liburing.h ] || die "liburing-dev is not installed, run: make deps"
 fi
 
-tests=("$@")
-[ $# -gt 0 ] || read -r -a tests < <(
-	sed -n 's/^TEST_PROGS := //p' "${SELFTESTS:-$TREE/tools/testing/selftests/slab}/Makefile"
-) || die "there is no TEST_PROGS in the tests' Makefile"
 mkdir -p "$LOGS"
 built=
 for topology in ${TOPOLOGY:-$TOPOLOGIES}; do

@@ -151,6 +151,28 @@ ok "all is run again" ran kernel one a b c d e
 lgit add -A
 lgit commit -qm 'tools'
 # shellcheck disable=SC2016 # for the cases
+cases 'first a - echo a >>"$CALLS"; : scripts/selftest.sh -k one' \
+	'first b - echo b >>"$CALLS"; : scripts/selftest.sh stress.sh' \
+	'first c - echo c >>"$CALLS"; : TOPOLOGY=events scripts/selftest.sh' \
+	'attacks d - echo d >>"$CALLS"'
+kselftest() { echo "${2:-an edit}" >>"$LINUX/tools/testing/selftests/slab/$1"; }
+kselftest Makefile 'TEST_PROGS := sysfs.sh events.sh stress.sh'
+ok "some kselftests" check_all
+kselftest sysfs.sh
+ok "with another that only one case runs" check_all
+ok "that is run again" ran a
+kselftest stress.sh
+ok "with another that is named" check_all
+ok "who names it is run again" ran a b
+kselftest events.sh
+ok "with another that runs where it makes a difference" check_all
+ok "what is run there is run again" ran a c
+kselftest functions.sh
+ok "with another that all share" check_all
+ok "all are run again" ran a b c d
+lgit add -A
+lgit commit -qm 'kselftests'
+# shellcheck disable=SC2016 # for the cases
 cases 'first a one echo a >>"$CALLS"'
 
 # shellcheck disable=SC2016 # for the cases
@@ -164,6 +186,10 @@ lgit commit -qam 'an edit'
 lgit revert --no-edit HEAD >/dev/null
 ok "two more, of the same tree" check_all
 ok "are run" ran a
+kselftest stress.sh
+lgit commit -qa --amend --no-edit
+ok "with another kselftest" check_all
+ok "no commit is run" ran b
 # shellcheck disable=SC2016 # for the case
 cases 'first a one echo a >>"$CALLS"'
 
