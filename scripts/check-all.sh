@@ -82,7 +82,7 @@ check_chosen() {
 
 # The tree as it is, edits included, whoever has committed what: with all; without its documents,
 # where what is found here ends up; without what is for user space, or without kselftests, too;
-# and without any program. The last is of each commit.
+# and without any program.
 tree_keys() {
 	local -x GIT_INDEX_FILE=$DIR/index.$$
 
@@ -99,8 +99,6 @@ tree_keys() {
 	USER_KEY=$(git -C "$TREE" write-tree)
 	git -C "$TREE" rm -rq --cached --ignore-unmatch tools/mm tools/testing
 	KERNEL_KEY=$(git -C "$TREE" write-tree)
-	SERIES_KEY="$(tgit rev-list --count base..) $(tgit log --format=tformat:- -p base.. -- . \
-		':!Documentation' ':!MAINTAINERS' ':!tools/mm' ':!tools/testing' | sha256sum)"
 	rm -f "$GIT_INDEX_FILE"
 }
 
@@ -127,6 +125,17 @@ run_by() {
 	TOPOLOGY=$topology "$SCRIPTS/selftest.sh" -l "${args[@]}" | paste -sd' '
 }
 
+# trees_of COMMAND: what the commits have that it builds, as in KERNEL_KEY.
+trees_of() {
+	local args commit
+
+	read -r -a args <<<"${1##*scripts/bisect.sh}"
+	for commit in base $("$SCRIPTS/bisect.sh" -l "${args[@]}"); do
+		tgit ls-tree "$commit" | awk -F'\t' '$2 !~ /^(Documentation|MAINTAINERS|tools)$/'
+		tgit ls-tree "$commit" tools/ | awk -F'\t' '$2 !~ /^tools.(mm|testing)$/'
+	done
+}
+
 # fragments REGEXP: what these kernels are configured with.
 fragments() {
 	awk -v k="$1" '$1 ~ k { for (i = 2; i <= NF; i++) print $i }' <<<"$FRAGMENTS" |
@@ -142,7 +151,8 @@ key() {
 		case "$1 $3" in
 		*\ kernel.sh | *scripts/boot.sh* | *scripts/cross.sh\ [!-]* | *mutants.sh | *mutants.sh\ checker)
 			echo "$KERNEL_KEY" "$3" ;;
-		bisect\ *) echo "$KERNEL_KEY" "$SERIES_KEY" "$3" ;;
+		*scripts/bisect.sh*) echo "$(trees_of "$3")" "$3" ;;
+		*scripts/lint.sh\ compile) echo "$KERNEL_KEY" "$3" ;;
 		native\ * | models\ *) echo "$USER_KEY" "$3" ;;
 		*scripts/selftest.sh*) echo "$(kselftests "$(run_by "$3")")" "$3" ;;
 		attacks\ *) echo "$(kselftests)" "$3" ;;

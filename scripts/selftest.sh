@@ -225,6 +225,8 @@ run() {
 	# (MEM_ALLOC_PROFILING_DEBUG: `alloc_tag was not set').
 	dimm-debug) machine=dimm append="kunit.enable=0 sysctl.vm.mem_profiling=0 $append" ;;
 	esac
+	# What half an hour of it has the kernel say, of memory that does not go offline ...
+	[ -z "$STRESS_ALL" ] || append="log_buf_len=8M $append"
 	mapfile -t list < <(on "$@")
 	[ ${#list[@]} -gt 0 ] || return 0
 	set -- "${list[@]}"

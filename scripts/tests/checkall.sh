@@ -176,20 +176,22 @@ lgit commit -qm 'kselftests'
 cases 'first a one echo a >>"$CALLS"'
 
 # shellcheck disable=SC2016 # for the cases
-cases 'bisect a - echo a >>"$CALLS"' 'first b - echo b >>"$CALLS"'
+cases 'bisect a - echo a >>"$CALLS"; : scripts/bisect.sh -p 1/2' \
+	'bisect b - echo b >>"$CALLS"; : scripts/bisect.sh -p 2/2' 'first c - echo c >>"$CALLS"'
+lay() { lgit commit -q --allow-empty "$@" && lgit update-ref refs/sheaves/laid HEAD; }
+lay -m 'one more, so that there are two or more'
 ok "each commit" check_all
-lgit commit -q --amend -m 'told otherwise'
+lay --amend -m 'told otherwise'
 ok "told otherwise" check_all
 ok "nothing is run" ran
 echo 'an edit' >>"$LINUX/mm/slub.c"
-lgit commit -qam 'an edit'
-lgit revert --no-edit HEAD >/dev/null
-ok "two more, of the same tree" check_all
-ok "are run" ran a
+lay -a --amend --no-edit
+ok "with another last commit" check_all
+ok "who builds it is run again" ran b c
 kselftest stress.sh
-lgit commit -qa --amend --no-edit
+lay -a --amend --no-edit
 ok "with another kselftest" check_all
-ok "no commit is run" ran b
+ok "no commit is run" ran c
 # shellcheck disable=SC2016 # for the case
 cases 'first a one echo a >>"$CALLS"'
 

@@ -31,9 +31,18 @@ cleanup() {
 	[ ! -d "/sys/module/$MODULE" ] || rmmod "$MODULE"
 	faults_end
 	remove_cgroup
+	let_sizes_go
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
+
+# What has no use for a while is not given back: it must not be in the hands of who does that,
+# when all is to be there.
+hold_back() {
+	[ -w "$FEEDBACK" ] || return 0
+	read -r FEEDBACK_WAS <"$FEEDBACK"
+	echo no_working_set >"$FEEDBACK"
+}
 
 # --- calls ---------------------------------------------------------------
 
@@ -181,6 +190,7 @@ make_cgroup slab_faults memory.current || msg "$WHY"
 begin_leaks
 count_barns
 may_name_caches "test_slab_(faulty|late)"
+hold_back
 insmod "$KO" || ktap_exit_fail_msg "cannot load $KO"
 OPERATIONS=("$@")
 [ $# -gt 0 ] || mapfile -t OPERATIONS <"$PARAMS/operations"

@@ -281,8 +281,11 @@ all_at() {
 
 	STATE=$2
 	msg "CPU $CPU stops at $STATE of $CPUS/hotplug/states"
+	# No round must have what is counted in its hands.
+	hold_sizes
 	if_counted "$name: objects in the sheaves of the CPU are counted" counts
 	if_counted "$name: shrink takes them" shrinks
+	let_sizes_go
 	verdict "$name: the cache goes with its module" goes_with_module
 	verdict "$name: the CPU comes back, and the cache goes with its module" comes_back
 	try_idle "$name"

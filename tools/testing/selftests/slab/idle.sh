@@ -10,8 +10,8 @@
 . "$DIR/trace.sh"
 
 SECS=30
-SETTLE=90
-REST=15
+SETTLE=180
+REST=30
 ROUND="function sheaves_round_fn"
 TMP=
 

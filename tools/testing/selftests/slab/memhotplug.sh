@@ -90,7 +90,7 @@ within() {
 	done
 }
 
-# Blocks that were not there before, all of them.
+# Blocks that were not there before, all of them, and their node.
 come() {
 	local bytes dir
 
@@ -99,15 +99,15 @@ come() {
 	for dir in "$MEMORY"/memory[0-9]*; do
 		[[ $KNOWN = *" $dir "* ]] || BLOCKS+=("$dir")
 	done
-	[ ${#BLOCKS[@]} -eq $((SIZE_MB * 1024 * 1024 / 0x$bytes)) ]
+	[ ${#BLOCKS[@]} -eq $((SIZE_MB * 1024 * 1024 / 0x$bytes)) ] && [ -e "${BLOCKS[0]}/node$NODE" ]
 }
 
 plug() {
 	KNOWN=" $(echo $MEMORY/memory[0-9]*) "
 	tell "object_add memory-backend-ram,id=slab_memory,size=${SIZE_MB}M"
 	tell "device_add pc-dimm,id=slab_dimm,memdev=slab_memory,node=$NODE"
-	within $PATIENCE come && [ -e "${BLOCKS[0]}/node$NODE" ] && return
-	msg "${#BLOCKS[@]} blocks after $PATIENCE s, none of node $NODE"
+	within $PATIENCE come && return
+	msg "${#BLOCKS[@]} blocks after $PATIENCE s, or none of node $NODE"
 	return 1
 }
 

@@ -13,7 +13,6 @@ MODULE=test_slab_cached
 PARAMS=/sys/module/$MODULE/parameters
 CACHE=test_slab_cached
 OBJECTS=1000
-SIZE=$(($(getconf PAGESIZE) / 2))	# of one
 SYSRQ=/proc/sys/kernel/sysrq
 PATIENCE=30
 VICTIM=
@@ -92,7 +91,7 @@ current() { read -r VALUE <"$CGROUP/memory.current"; }
 # No fork in the cgroup: the shell itself is charged, and charges are in bunches of 64 pages.
 # There are two caches.
 not_charged() {
-	local before peak after
+	local before peak after size
 
 	echo none >"$FEEDBACK"
 	echo $BASHPID >"$CGROUP/cgroup.procs" || return
@@ -103,8 +102,11 @@ not_charged() {
 	total $CACHE sheaf_objects
 	msg "$((peak - before)) bytes charged for objects," \
 		"$((after - before)) when $VALUE of them are in sheaves"
-	[ "$VALUE" -gt $((OBJECTS / 2)) ] && [ $((peak - before)) -gt $((OBJECTS * SIZE)) ] &&
-		[ $((after - before)) -lt $((OBJECTS * SIZE / 4)) ]
+	[ "$VALUE" -gt $((OBJECTS / 2)) ] || return
+	total $CACHE slab_size
+	size=$VALUE
+	[ $((peak - before)) -gt $((OBJECTS * size)) ] &&
+		[ $((after - before)) -lt $((OBJECTS * size / 4)) ]
 }
 
 ktap_print_header

@@ -368,6 +368,7 @@ settle() {
 		[ -L "$dir" ] || echo 1 >"$dir/shrink"
 	done
 	# dead cgroups, and RCU
+	{ echo 1 >/sys/module/rcutree/parameters/do_rcu_barrier; } 2>/dev/null
 	sleep 1
 }
 
@@ -377,6 +378,8 @@ slab_kb() {
 	rm -f "$TMP"/files/*
 	settle
 	settle
+	# what CPUs have not added up yet
+	{ echo 1 >/proc/sys/vm/stat_refresh; } 2>/dev/null
 	while read -r key kb _; do
 		[ "$key" != Slab: ] || VALUE=$kb
 	done </proc/meminfo

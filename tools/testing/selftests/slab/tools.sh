@@ -90,11 +90,21 @@ traffic() {
 	echo $OBJECTS >"$PARAMS/allocated" && echo 0 >"$PARAMS/allocated"
 }
 
+# On one CPU: who moves leaves full sheaves behind, and refills others.
+traffic_stays() {
+	local on=(taskset -c 0)
+
+	command -v taskset >/dev/null || on=()
+	"${on[@]}" bash -c "for i in 1 2; do
+		echo $OBJECTS >$PARAMS/allocated && echo 0 >$PARAMS/allocated || exit
+	done"
+}
+
 # A load that all columns show something of, or a column could as well be missing.
 traffic_shows() {
 	local name
 
-	traffic && traffic && read_files || return
+	traffic_stays && read_files || return
 	for name in allocs frees through sheaf_objects alloc_by_barn alloc_by_sheaf alloc_by_slab \
 		barn_put barn_get; do
 		[ "${F[$name]}" -gt 0 ] || bad "$name is 0" || return
@@ -154,18 +164,27 @@ rated() {
 		END { printf "%d %d\n", allocs, frees }' "$TMP/view"
 }
 
-rates_match() {
-	local i allocs frees off=$((OBJECTS / 25))
+# views N: wait until so many were shown. How many in SEEN.
+views() {
+	local i
 
-	"$TOOL" -b -n 4 -i 2 "^$CACHE\$" >"$TMP/view" &
-	PID=$!
-	# Not before it looks.
-	for ((i = 0; i < 300; i++)); do
-		! grep -q "^$CACHE " "$TMP/view" || break
+	for ((i = 0; i < 600; i++)); do
+		SEEN=$(grep -c "^$CACHE " "$TMP/view")
+		[ "$SEEN" -lt "$1" ] || return 0
 		sleep 0.1
 	done
-	traffic
-	wait $PID || return
+	bad "$SEEN views in a minute, not $1"
+}
+
+# One view may be in the middle of the traffic, the one after it is not.
+rates_match() {
+	local allocs frees off=$((OBJECTS / 25))
+
+	"$TOOL" -b -i 2 "^$CACHE\$" >"$TMP/view" &
+	PID=$!
+	views 1 && traffic && views 1 && views $((SEEN + 2)) || return
+	kill $PID
+	wait $PID
 	PID=
 	read -r allocs frees <<<"$(rated)"
 	msg "$OBJECTS objects allocated and freed; by the rates, $allocs and $frees"

@@ -203,7 +203,7 @@ devices() {
 nothing_left() {
 	local i
 
-	for ((i = 0; i < 100; i++)); do
+	for ((i = 0; i < 600; i++)); do
 		[ "$(devices)" != "$DEVICES" ] || return 0
 		sleep 0.1
 	done
@@ -216,7 +216,7 @@ complains() {
 	local want=$1 rc=0 out
 
 	shift
-	out=$(timeout 20 "$@" 2>&1) || rc=$?
+	out=$(timeout 120 "$@" 2>&1) || rc=$?
 	[ $rc -ne 0 ] && [ $rc -ne 124 ] && [[ $out != *$'\n'* ]] && [[ $out =~ $want ]] && return
 	msg "exit $rc: $out"
 	return 1
@@ -314,7 +314,7 @@ killed_while_busy() {
 	}
 	run_fio 0 100000000 >/dev/null 2>&1 &
 	fio=$!
-	for ((i = 0; i < 200; i++)); do
+	for ((i = 0; i < 1200; i++)); do
 		read -r reads _ <"/sys/block/${DEV##*/}/stat"
 		[ "$reads" -lt 1000 ] || break
 		sleep 0.1
