@@ -39,6 +39,10 @@ ok "splat: arm, an access that is not aligned" splats 'Alignment trap: not handl
 ok "splat: s390" splats 'Krnl PSW : 0704c00180000000 000003ffe01f9b4c (made_up+0x84/0x1b8)'
 ok "no splat: an ordinary log" fine 'CPU features: detected: LSE atomic instructions' 'Detected PIPT I-cache on CPU1' \
 	'psci: CPU2 killed (polled 0 ms)' 'KTAP version 1' 'ok 1 test_debug'
+no_shadow='memhotplug.sh: vmalloc error: size 32768, failed to allocated page array size 64, mode:0xdc2'
+ok "no splat: memory comes, and KASAN has no shadow for it" fine "$no_shadow" 'Call Trace:' ' </TASK>'
+ok "splat: after that" splats "$no_shadow" 'Call Trace:' ' </TASK>' 'Call Trace:'
+ok "splat: no shadow for others" splats "${no_shadow/memhotplug/hotplug}" 'Call Trace:' ' </TASK>'
 ok "no splat: what user space says" fine 'daemon[7]: BUG: made up'
 ok "end: a hang" ends 124 'hung: no end within 30 s' 'ok'
 ok "end: a panic" ends 0 'panicked: Fatal exception' 'Kernel panic - not syncing: Fatal exception'
