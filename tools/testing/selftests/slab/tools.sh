@@ -85,26 +85,20 @@ shares() {
 	F[$1_by_sheaf]=$((($2 - slab - barn) * 100 / $2))
 }
 
-# Objects come and go, through all tiers.
+# Objects come and go, through all tiers. On one CPU: who moves leaves full sheaves behind, and
+# refills others.
 traffic() {
-	echo $OBJECTS >"$PARAMS/allocated" && echo 0 >"$PARAMS/allocated"
-}
-
-# On one CPU: who moves leaves full sheaves behind, and refills others.
-traffic_stays() {
 	local on=(taskset -c 0)
 
 	command -v taskset >/dev/null || on=()
-	"${on[@]}" bash -c "for i in 1 2; do
-		echo $OBJECTS >$PARAMS/allocated && echo 0 >$PARAMS/allocated || exit
-	done"
+	"${on[@]}" bash -c "echo $OBJECTS >$PARAMS/allocated && echo 0 >$PARAMS/allocated"
 }
 
 # A load that all columns show something of, or a column could as well be missing.
 traffic_shows() {
 	local name
 
-	traffic_stays && read_files || return
+	traffic && traffic && read_files || return
 	for name in allocs frees through sheaf_objects alloc_by_barn alloc_by_sheaf alloc_by_slab \
 		barn_put barn_get; do
 		[ "${F[$name]}" -gt 0 ] || bad "$name is 0" || return
