@@ -7,7 +7,7 @@
 # was, and after a change to some kernel's configuration the others are left alone. Documents,
 # and the scripts here, count in the group `tools' only; what the tree has in tools/, not where
 # nothing but a kernel is built and its KUnit suites run; kselftests, not in user space, nor where
-# others are run; what is for user space, not for kselftests.
+# others are run; what is for user space, not for kselftests; attacks take the modules alone.
 #
 #   CASES="stress m-none"   those of these groups, or of these names
 #   RESUME=1                go on from scripts/check-all.record, too: what others have run, on
@@ -155,7 +155,7 @@ key() {
 		*scripts/lint.sh\ compile) echo "$KERNEL_KEY" "$3" ;;
 		native\ * | models\ *) echo "$USER_KEY" "$3" ;;
 		*scripts/selftest.sh*) echo "$(kselftests "$(run_by "$3")")" "$3" ;;
-		attacks\ *) echo "$(kselftests)" "$3" ;;
+		attacks\ *) echo "$KERNEL_KEY" "$(git -C "$TREE" rev-parse -q --verify "$SELFTEST_KEY:$KSELFTESTS/test_modules")" "$3" ;;
 		*) echo "$TREE_KEY" "$3" ;;
 		esac
 		[ "$1" != tools ] || echo "$TOOLS_KEY"

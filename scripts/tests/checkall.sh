@@ -169,7 +169,11 @@ ok "with another that runs where it makes a difference" check_all
 ok "what is run there is run again" ran a c
 kselftest functions.sh
 ok "with another that all share" check_all
-ok "all are run again" ran a b c d
+ok "all are run again" ran a b c
+mkdir "$LINUX/tools/testing/selftests/slab/test_modules"
+kselftest test_modules/slab_heap_bug.c
+ok "with another module" check_all
+ok "all are run again, and attacks" ran a b c d
 lgit add -A
 lgit commit -qm 'kselftests'
 # shellcheck disable=SC2016 # for the cases

@@ -36,14 +36,6 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-# What has no use for a while is not given back: it must not be in the hands of who does that,
-# when all is to be there.
-hold_back() {
-	[ -w "$FEEDBACK" ] || return 0
-	read -r FEEDBACK_WAS <"$FEEDBACK"
-	echo no_working_set >"$FEEDBACK"
-}
-
 # --- calls ---------------------------------------------------------------
 
 # Into a cgroup, if there is one.
@@ -190,7 +182,7 @@ make_cgroup slab_faults memory.current || msg "$WHY"
 begin_leaks
 count_barns
 may_name_caches "test_slab_(faulty|late)"
-hold_back
+hold_sizes no_working_set
 insmod "$KO" || ktap_exit_fail_msg "cannot load $KO"
 OPERATIONS=("$@")
 [ $# -gt 0 ] || mapfile -t OPERATIONS <"$PARAMS/operations"

@@ -53,14 +53,14 @@ with() {
 	fi
 }
 
-# Sizes that follow the load, and what is given back meanwhile, are not in the counters
-# that must add up.
+# hold_sizes [FEEDBACK]: sizes that follow the load, and what is given back meanwhile, are not
+# in the counters that must add up. What is in somebody's hands for that is nowhere else.
 FEEDBACK=/sys/module/slab_sheaf/parameters/feedback
 FEEDBACK_WAS=
 hold_sizes() {
 	[ -w "$FEEDBACK" ] || return 0
 	read -r FEEDBACK_WAS <"$FEEDBACK"
-	echo none >"$FEEDBACK"
+	echo "${1:-none}" >"$FEEDBACK"
 }
 
 let_sizes_go() {

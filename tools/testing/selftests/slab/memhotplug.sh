@@ -99,7 +99,8 @@ come() {
 	for dir in "$MEMORY"/memory[0-9]*; do
 		[[ $KNOWN = *" $dir "* ]] || BLOCKS+=("$dir")
 	done
-	[ ${#BLOCKS[@]} -eq $((SIZE_MB * 1024 * 1024 / 0x$bytes)) ] && [ -e "${BLOCKS[0]}/node$NODE" ]
+	[ ${#BLOCKS[@]} -eq $((SIZE_MB * 1024 * 1024 / 0x$bytes)) ] || return
+	[ -e "${BLOCKS[0]}/node$NODE" ]
 }
 
 plug() {
