@@ -182,7 +182,7 @@ make_cgroup slab_faults memory.current || msg "$WHY"
 begin_leaks
 count_barns
 may_name_caches "test_slab_(faulty|late)"
-hold_sizes no_working_set
+hold_sizes "no_working_set no_pressure"
 insmod "$KO" || ktap_exit_fail_msg "cannot load $KO"
 OPERATIONS=("$@")
 [ $# -gt 0 ] || mapfile -t OPERATIONS <"$PARAMS/operations"

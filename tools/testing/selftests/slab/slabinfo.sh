@@ -172,6 +172,7 @@ named() {
 in_order() {
 	local i kb last=
 
+	[[ ${LINES[0]:-} =~ ^"$TITLE "[0-9]+kB ]] || bad "${LINES[0]:-nothing}" || return
 	[ ${#LINES[@]} -le 9 ] || bad "$((${#LINES[@]} - 1)) caches, not 8 or less" || return
 	for ((i = 1; i < ${#LINES[@]}; i++)); do
 		read -r kb _ <<<"${LINES[i]}"

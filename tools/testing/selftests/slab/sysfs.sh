@@ -344,20 +344,29 @@ until_all() {
 	done
 }
 
-# A cache that a slow machine rarely uses is left to its slabs at first. One without sheaves
-# always is.
-refilled() {
+# get_allocs CACHE: in ALLOCS, and those that took no time in FAST.
+get_allocs() {
+	total "$1" alloc_fastpath
+	FAST=$VALUE
+	total "$1" alloc_slowpath
+	ALLOCS=$((FAST + VALUE))
+}
+
+# What check_moved asks for: a cache that a slow machine rarely uses is left to its slabs at
+# first.
+moved() {
+	get_allocs "$1"
+	[ $ALLOCS -ge 1000 ] || return
 	total "$1" sheaf_capacity
 	[ "$VALUE" -ne 0 ] || return 0
+	[ $((ALLOCS / 2)) -le "$FAST" ] || return
 	total "$1" sheaf_refill
 	[ "$VALUE" -ne 0 ]
 }
 
 allocated() {
-	total "$1" alloc_fastpath
-	[ "$VALUE" -eq 0 ] || return 0
-	total "$1" alloc_slowpath
-	[ "$VALUE" -ne 0 ]
+	get_allocs "$1"
+	[ $ALLOCS -ne 0 ]
 }
 
 for_caches() {
@@ -536,10 +545,6 @@ check_shrink() {
 	equal "$1" "sheaves after shrink" 'V[sheaf_alloc]' 'V[sheaf_free]'
 	equal "$1" "held after shrink" "$held" 'V[held]'
 	check_objects "$1"
-	slabs_are_counted "$1" || return 0
-	((V[order_fallback])) ||
-		at_most "$1" "empty slabs after shrink" 'V[slabs] * V[objs_per_slab]' \
-			'V[objects] + V[partial] * V[objs_per_slab]'
 }
 
 # At rest: one counter is cleared, the others stay.
@@ -623,7 +628,7 @@ SLACK=$((SLACK + SHEAVES))
 run_load 1
 under_load
 judged "under load: bounds hold"
-until_all refilled
+until_all moved
 run_load 0
 read_held
 at_rest "after the load: counters agree with what is allocated" after_load
@@ -648,6 +653,7 @@ judged "shrink: no object and no sheaf stays behind"
 for_caches check_reset
 check_reset_decisions "${CACHES[0]}"
 run_load 1
+sleep 2
 until_all allocated
 run_load 0
 read_held

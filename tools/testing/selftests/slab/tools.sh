@@ -172,14 +172,16 @@ views() {
 
 # One view may be in the middle of the traffic, the one after it is not.
 rates_match() {
-	local allocs frees off=$((OBJECTS / 25))
+	local allocs frees off=$((OBJECTS / 25)) failed=
 
+	: >"$TMP/view"
 	"$TOOL" -b -i 2 "^$CACHE\$" >"$TMP/view" &
 	PID=$!
-	views 1 && traffic && views 1 && views $((SEEN + 2)) || return
+	views 1 && traffic && views 1 && views $((SEEN + 2)) || failed=1
 	kill $PID
 	wait $PID
 	PID=
+	[ -z "$failed" ] || return
 	read -r allocs frees <<<"$(rated)"
 	msg "$OBJECTS objects allocated and freed; by the rates, $allocs and $frees"
 	[ "$allocs" -ge $((OBJECTS - off)) ] && [ "$allocs" -le $((OBJECTS + off)) ] &&
