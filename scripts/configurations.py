@@ -249,15 +249,17 @@ def document(pairs, found, covered_ways, ways, cases, version):
         rows.append((f"``{kernel}``", ", ".join(what)))
     title = "What slab sheaves are tested with"
     print(f".. SPDX-License-Identifier: GPL-2.0\n\n{len(title) * '='}\n{title}\n{len(title) * '='}\n")
+    left_out = "; ".join(f"{rule}, where {rule.where[0]}" for rule in pairs.broken)
+    if left_out:
+        left_out = (" What Kconfig allows but the kernel without the series cannot, is left out: "
+                    f"{left_out}.")
     print("Configurations\n==============\n")
     print(textwrap.fill(
         f"Between them, {len(found)} kernels have {len(pairs.options)} options of two values, "
         "each pair of which is on and off in all ways that Kconfig allows: "
         f"{covered_ways} of {ways}. That is calculated from their fragments, "
         "``scripts/configs`` of the series, as all on this page is made by its "
-        "``make check-all``." + "".join(
-            f" What Kconfig allows but the kernel without the series cannot, is left out: {rule}, "
-            f"where {rule.where[0]}." for rule in pairs.broken), 80))
+        "``make check-all``." + left_out, 80))
     print()
     rst_list(("Kernel", "What it has"), (15, 85), rows)
     print()
