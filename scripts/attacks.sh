@@ -18,8 +18,8 @@
 #
 # Needs what `make bench' needs, and clang for KMSAN. Takes some two minutes for each column,
 # once the kernels are built. Fails if an attack came to no end that can be told; with
-# VIEW=debug if something is found in plain 6.12 and not in the series; with VIEW=check if the table is another. Never
-# for what came of an attack.
+# VIEW=debug if something is found in plain 6.12 and not in the series; with VIEW=check if the
+# table is another. Never for what came of an attack.
 
 . "$(dirname "$0")/lib.sh"
 
