@@ -9,7 +9,7 @@ MAKEFLAGS += --no-print-directory
 S := scripts
 CONFIG ?= guest
 export SHEAVES_T0 := $(shell date +%s)
-export KERNEL_SRC CPUS TOPOLOGY APPEND FORCE JOBS AM_TO
+export KERNEL_SRC CPUS TOPOLOGY MEMORY APPEND FORCE JOBS AM_TO
 export CHECK_SECS ROUNDS BENCH PEER FIXED OURS RESULTS STRESS_SECS STRESS_ALL FAULTS_SECS KEEP RESUME
 export SUITES STEPS SHARE_CCACHE MUTANTS CASES MACHINES PERIOD LOCKS
 export LOCALMOD LSMOD TESTS DEBUG_INFO SUITE KSELFTESTS
@@ -20,7 +20,9 @@ help: ## this list
 	@echo 'KERNEL_SRC=DIR    your own 6.12.y tree instead of Debian'"'"'s (tree, kernel, run, ...)'
 	@echo "CONFIG=NAME       $$($(S)/kernel.sh --list) (run, kernel, boot, shell)"
 	@echo "TOPOLOGY=NAME     $$($(S)/guest.sh --list); CPUS=N for N CPUs on one node"
-	@echo 'APPEND=...        more kernel command line (run, boot, shell)'
+	@echo 'MEMORY=MIB        of the guest; APPEND=... more kernel command line (run, boot, shell)'
+	@echo "JOBS=N            compile so many files at once, $$(($$(nproc) + 1))"
+	@echo 'What else a target takes, and what it prints: the first lines of its script in $(S)/'
 
 tree: deps ## lay base, new files and patches into build/linux, a commit per patch
 	@$(S)/tree.sh

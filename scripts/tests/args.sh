@@ -39,6 +39,7 @@ takes() { ok "args: $1" right "$@"; }
 
 all_wrong() {
 	wrong "a topology" 'no topology .foo., choose .*4cpu.*memoryless' run TOPOLOGY=foo
+	wrong "a size of the guest" 'MEMORY=12x is not a number of MiB' run MEMORY=12x
 	wrong "no number of CPUs" 'CPUS=two is not a number' boot CPUS=two
 	wrong "too many CPUs" 'CPUS=65 is more than the 64' shell CPUS=65
 	wrong "a configuration" 'no kernel configuration .foo., choose guest, .* or native-hardened' kernel CONFIG=foo
@@ -97,6 +98,7 @@ all_wrong() {
 }
 all_right() {
 	takes "none" run
+	takes "a size of the guest" run MEMORY=2048
 	takes "a topology and a configuration" run TOPOLOGY=memonly CONFIG=isolated 'APPEND=a="b c" d'
 	takes "CPUs, and those of the kernel's limit" boot CPUS=64
 	takes "the benchmarks'" bench BENCH=bulk,kmalloc ROUNDS=99 PEER=7.2 RESULTS="$DIR/results"
