@@ -132,13 +132,15 @@ need_tool() {
 	done
 }
 
-# lock NAME: one user of a build directory at a time.
+# lock NAME [FD]: one user of a build directory at a time, until FD, 9, is closed.
 lock() {
+	local fd=${2:-9}
+
 	mkdir -p "$OUT"
-	exec 9>"$OUT/.$1.lock"
-	flock -n 9 || {
+	eval "exec $fd"'>"$OUT/.$1.lock"'
+	flock -n "$fd" || {
 		say "waiting for another $1 to end"
-		flock 9
+		flock "$fd"
 	}
 }
 

@@ -251,6 +251,8 @@ run() {
 build_tests() {
 	[ -z "${STAGED:-}" ] || [ ! -e "$INSTALLED" ] || return 0
 	[ -e "$O/vmlinux" ] || die "there is no $CONFIG kernel, run: make kernel CONFIG=$CONFIG"
+	# While they run, nobody else makes them anew.
+	lock "selftest-$CONFIG" 8
 	lock "obj-$CONFIG"
 	stage
 	run_logged "$LOG" build || die "the selftests do not build, see $(rel "$LOG")"
