@@ -116,6 +116,9 @@ kselftests() {
 	rm -f "$GIT_INDEX_FILE"
 }
 
+# The key of the modules that attacks load.
+attack_modules() { git -C "$TREE" rev-parse -q --verify "$SELFTEST_KEY:$KSELFTESTS/test_modules"; }
+
 # run_by COMMAND: the kselftests that it runs, in a line.
 run_by() {
 	local args topology=
@@ -155,7 +158,7 @@ key() {
 		*scripts/lint.sh\ compile) echo "$KERNEL_KEY" "$3" ;;
 		native\ * | models\ *) echo "$USER_KEY" "$3" ;;
 		*scripts/selftest.sh*) echo "$(kselftests "$(run_by "$3")")" "$3" ;;
-		attacks\ *) echo "$KERNEL_KEY" "$(git -C "$TREE" rev-parse -q --verify "$SELFTEST_KEY:$KSELFTESTS/test_modules")" "$3" ;;
+		attacks\ *) echo "$KERNEL_KEY" "$(attack_modules)" "$3" ;;
 		*) echo "$TREE_KEY" "$3" ;;
 		esac
 		[ "$1" != tools ] || echo "$TOOLS_KEY"
