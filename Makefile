@@ -21,7 +21,7 @@ help: ## this list
 	@echo "CONFIG=NAME       $$($(S)/kernel.sh --list) (run, kernel, boot, shell)"
 	@echo "TOPOLOGY=NAME     $$($(S)/guest.sh --list); CPUS=N for N CPUs on one node"
 	@echo 'MEMORY=MIB        of the guest; APPEND=... more kernel command line (run, boot, shell)'
-	@echo "JOBS=N            compile so many files at once, $$(($$(nproc) + 1))"
+	@echo 'JOBS=N            compile so many files at once'
 	@echo 'What else a target takes, and what it prints: the first lines of its script in $(S)/'
 
 tree: deps ## lay base, new files and patches into build/linux, a commit per patch
