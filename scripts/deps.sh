@@ -150,6 +150,8 @@ fetch_herd() {
 	chmod +x "$dir/herd7"
 }
 
+# What is half made here looks whole to who starts now.
+lock deps
 mapfile -t want < <(missing)
 [ ${#want[@]} -eq 0 ] || install_packages "${want[@]}"
 [ -z "$VNG" ] || [ "$(cat "$BUILD/venv/.done" 2>/dev/null)" = "$VNG" ] || install_vng
