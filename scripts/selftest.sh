@@ -17,6 +17,7 @@
 #
 #   STRESS_SECS=N chooses how long stress.sh takes on each machine, and STRESS_ALL=1 that
 #   it does all it can (-a); FAULTS_SECS=N how long faults_kunit.sh may take;
+#   LIMIT=N is the seconds a guest has (2400, and twice what those two say), 1200 more than a test;
 #   APPEND= adds to the kernel command line; SELFTESTS=DIR takes the tests from another directory
 #   than the tree's.
 #
@@ -182,11 +183,12 @@ judge() {
 	fi
 }
 
-# runs DIR LIST: the command for the guest.
+# runs DIR LIST: the command for the guest. A test is ended before the guest is; faults.sh takes
+# its time where everything is checked.
 runs() {
 	echo "KSELFTEST_STRESS_SH_ARGS='${STRESS_ALL:+-a }-t $STRESS_SECS'" \
 		"KSELFTEST_FAULTS_KUNIT_SH_ARGS='-t $FAULTS_SECS'" \
-		"$1/run_kselftest.sh -o $((1200 + 2 * (STRESS_SECS + FAULTS_SECS))) $2 | cat"
+		"$1/run_kselftest.sh -o $((LIMIT > 2400 ? LIMIT - 1200 : LIMIT / 2)) $2 | cat"
 }
 
 # on TOPOLOGY TEST...: those of the tests that are run there, a line each.
@@ -209,7 +211,7 @@ on() {
 # pipe: a file would be overwritten.
 run() {
 	local topology=$1 name=selftest-$1 out rc=0 test list=()
-	local machine=$1 append=${APPEND:-} limit=${LIMIT:-$((2400 + 2 * (STRESS_SECS + FAULTS_SECS)))}
+	local machine=$1 append=${APPEND:-}
 
 	config_of "$topology"
 	[ "$KERNEL" = guest ] || name=selftest-$CONFIG-$topology
@@ -235,10 +237,10 @@ run() {
 		list+=(-t "slab:$test")
 	done
 	if is_cross "$topology"; then
-		LIMIT=$limit "$SCRIPTS/cross.sh" -r "$INSTALLED" -c "$(runs /kselftest "${list[*]}")" \
+		LIMIT=$LIMIT "$SCRIPTS/cross.sh" -r "$INSTALLED" -c "$(runs /kselftest "${list[*]}")" \
 			"$topology" >"$out" || rc=$?
 	else
-		TOPOLOGY=$machine APPEND=$append "$SCRIPTS/guest.sh" -n "$name" -t "$limit" \
+		TOPOLOGY=$machine APPEND=$append "$SCRIPTS/guest.sh" -n "$name" -t "$LIMIT" \
 			"$CONFIG" "$(runs "$INSTALLED" "${list[*]}")" >"$out" || rc=$?
 	fi
 	for test; do
@@ -265,6 +267,8 @@ STRESS_SECS=${STRESS_SECS:-10} FAULTS_SECS=${FAULTS_SECS:-240} STRESS_ALL=${STRE
 for secs in STRESS_SECS FAULTS_SECS; do
 	[[ "${!secs}" =~ ^[1-9][0-9]{0,4}$ ]] || die "$secs=${!secs} is not a number of seconds"
 done
+LIMIT=${LIMIT:-$((2400 + 2 * (STRESS_SECS + FAULTS_SECS)))}
+[[ "$LIMIT" =~ ^[1-9][0-9]{0,5}$ ]] || die "LIMIT=$LIMIT is not a number of seconds"
 for topology in ${TOPOLOGY:-}; do
 	[[ " $TOPOLOGIES $LONG $CROSS " == *" $topology "* ]] ||
 		die "no topology \`$topology' for selftests, choose among $TOPOLOGIES $LONG $CROSS"
