@@ -17,7 +17,7 @@
 #
 #   STRESS_SECS=N chooses how long stress.sh takes on each machine, and STRESS_ALL=1 that
 #   it does all it can (-a); FAULTS_SECS=N how long faults_kunit.sh may take;
-#   LIMIT=N is the seconds a guest has (2400, and twice what those two say), 1200 more than a test;
+#   LIMIT=N is the seconds a guest has (2400, and twice what those two say); a test, 1200 less;
 #   APPEND= adds to the kernel command line; SELFTESTS=DIR takes the tests from another directory
 #   than the tree's.
 #
@@ -183,12 +183,12 @@ judge() {
 	fi
 }
 
-# runs DIR LIST: the command for the guest. A test is ended before the guest is; faults.sh takes
-# its time where everything is checked.
+# runs DIR LIST: the command for the guest. A test has 20 minutes, or more where LIMIT= gives
+# more: faults.sh takes its time where everything is checked.
 runs() {
 	echo "KSELFTEST_STRESS_SH_ARGS='${STRESS_ALL:+-a }-t $STRESS_SECS'" \
 		"KSELFTEST_FAULTS_KUNIT_SH_ARGS='-t $FAULTS_SECS'" \
-		"$1/run_kselftest.sh -o $((LIMIT > 2400 ? LIMIT - 1200 : LIMIT / 2)) $2 | cat"
+		"$1/run_kselftest.sh -o $((LIMIT > 2400 ? LIMIT - 1200 : 1200)) $2 | cat"
 }
 
 # on TOPOLOGY TEST...: those of the tests that are run there, a line each.
