@@ -157,16 +157,16 @@ excused() {
 
 # judge TOPOLOGY TEST FILE: the KTAP of one test. Its parts are prefixed by the runner.
 judge() {
-	local topology=$1 test=$2 passed failed skipped reason why bad=''
+	local topology=$1 test=$2 passed failed skipped reason why bad='' ktap=$STAGE/ktap.$$
 
 	sed -n "/^# selftests: slab: $test\$/,/^\\(not \\)*ok [0-9]* selftests: slab: $test/p" \
-		"$3" | sed 's/^# //' >"$STAGE/ktap"
-	passed=$(grep '^ok ' "$STAGE/ktap" | grep -vcE '# SKIP|selftests: slab:' || :)
-	skipped=$(grep -E '^(ok |1\.\.0 ).*# SKIP' "$STAGE/ktap" | grep -vc 'selftests: slab:' || :)
-	failed=$(grep '^not ok ' "$STAGE/ktap" | grep -vc 'selftests: slab:' || :)
+		"$3" | sed 's/^# //' >"$ktap"
+	passed=$(grep '^ok ' "$ktap" | grep -vcE '# SKIP|selftests: slab:' || :)
+	skipped=$(grep -E '^(ok |1\.\.0 ).*# SKIP' "$ktap" | grep -vc 'selftests: slab:' || :)
+	failed=$(grep '^not ok ' "$ktap" | grep -vc 'selftests: slab:' || :)
 
-	grep -qE "^ok [0-9]+ selftests: slab: $test( # SKIP)?\$" "$STAGE/ktap" || bad=1
-	why=$(sed -n '/selftests: slab:/d; s/.*# SKIP *//p' "$STAGE/ktap" | sort | uniq -c | sed 's/^ *//')
+	grep -qE "^ok [0-9]+ selftests: slab: $test( # SKIP)?\$" "$ktap" || bad=1
+	why=$(sed -n '/selftests: slab:/d; s/.*# SKIP *//p' "$ktap" | sort | uniq -c | sed 's/^ *//')
 	while read -r _ reason; do
 		[ -z "$reason" ] || excused "$topology" "$reason" || bad=1
 	done <<<"$why"
@@ -176,11 +176,12 @@ judge() {
 	[ -z "$why" ] || echo "          skipped ${why//$'\n'/$'\n'          skipped }"
 	if [ "$bad" ]; then
 		FAILED=1
-		tail -n 60 "$STAGE/ktap" | sed 's/^/        | /'
+		tail -n 60 "$ktap" | sed 's/^/        | /'
 	else
-		grep -E '^# .*(IOPS$|per million|^# seed|done in|slab memory)' "$STAGE/ktap" |
+		grep -E '^# .*(IOPS$|per million|^# seed|done in|slab memory)' "$ktap" |
 			sed 's/^#/         /' || :
 	fi
+	rm "$ktap"
 }
 
 # runs DIR LIST: the command for the guest. A test has 20 minutes, or more where LIMIT= gives
@@ -253,8 +254,9 @@ run() {
 build_tests() {
 	[ -z "${STAGED:-}" ] || [ ! -e "$INSTALLED" ] || return 0
 	[ -e "$O/vmlinux" ] || die "there is no $CONFIG kernel, run: make kernel CONFIG=$CONFIG"
-	# While they run, nobody else makes them anew.
-	lock "selftest-$CONFIG" 8
+	# While they run, nobody else makes them anew, until all topologies are through.
+	lock "selftest${SIDE:+-$SIDE}-$CONFIG" $LOCKS
+	LOCKS=$((LOCKS + 1))
 	lock "obj-$CONFIG"
 	stage
 	run_logged "$LOG" build || die "the selftests do not build, see $(rel "$LOG")"
@@ -297,7 +299,7 @@ if [ -n "$here" ]; then
 fi
 
 mkdir -p "$LOGS"
-built=
+built='' LOCKS=20
 for topology in ${TOPOLOGY:-$TOPOLOGIES}; do
 	config_of "$topology"
 	[[ " $built " = *" $CONFIG "* ]] || build_tests

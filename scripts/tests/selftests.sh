@@ -67,6 +67,30 @@ builds() {
 	return 1
 }
 
+# reports N [SED-COMMAND]: so many are left of one that stress.sh excuses, so changed.
+reports() {
+	local log left
+
+	log=$(sed "${2:-}" <<-EOF
+		[    1.000] smpboot: CPU 2 is now offline
+		[    1.100] WARNING: CPU: 1 PID: 20 at kernel/sched/core.c:8365 sched_cpu_dying+0x74/0x1a0
+		[    1.200] Call Trace:
+		[    1.300]  cpuhp_invoke_callback+0xc1/0x1b0
+		[    1.400] ---[ end trace 0000000000000000 ]---
+		[    1.500] CPU1 enqueued tasks (2 total):
+		[    1.600] 	pid: 20, name: migration/1
+		[    1.700] smpboot: CPU 1 is now offline
+	EOF
+	)
+	eval "$(sed -n '/^without_fair_servers() {/,/^}/p' "$SLAB/stress.sh")"
+	left=$(without_fair_servers <<<"$log")
+	[ "$(grep -c 'now offline' <<<"$left")" = "$(grep -c 'now offline' <<<"$log")" ] &&
+		[ "$(grep -cE 'WARNING: |BUG' <<<"$left")" = "$1" ] && return
+	echo "of $log"
+	echo "there is left: $left"
+	return 1
+}
+
 ok() {
 	local name=$1
 
@@ -87,3 +111,13 @@ ok "with too old a header, all but ublk_null" builds "slabinfo sys_bench" USERCF
 ok "with too old a library, too" builds "slabinfo sys_bench" USERLDFLAGS="-L$STAGE/lib"
 ok "and with a compiler for which there is none" \
 	builds "slabinfo sys_bench" CROSS_COMPILE="$STAGE/bin/other-"
+ok "a fair server that was taken for a task is excused" reports 0
+ok "even if it was the last" reports 0 '/CPU 1 is now/d'
+ok "not if another task is listed" reports 1 '/migration/{p;s/name: .*/name: cat/}'
+ok "nor instead of it" reports 1 's/migration/kworker/'
+ok "nor if that of another CPU is" reports 1 's,migration/1,migration/11,'
+ok "nor if more were counted" reports 1 's/2 total/3 total/'
+ok "nor if none is listed" reports 1 /migration/d
+ok "nor if it is another's" reports 1 s/sched_cpu_dying/sched_cpu_starting/
+ok "nor with another report in it" reports 2 '/Call Trace/s/$/\n[    1.2] BUG: bad page/'
+ok "nor is one behind it" reports 1 '/migration/s/$/\n[    1.6] WARNING: CPU: 1 PID: 20 at kernel/'

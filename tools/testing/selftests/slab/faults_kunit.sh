@@ -105,6 +105,21 @@ without_faults() {
 	get_results "$1"
 }
 
+# Whether that is all that has failed of the suite: what fails while nothing is broken fails
+# afterwards as well. In WHY, what else there is, or that nothing passed.
+passes() {
+	mark_log
+	without_faults "$1"
+	WHY=$(awk '/ FAILED at / { failed++ }
+		/takes too long$/ { long++ }
+		/^    ok / { passed++ }
+		/^    not ok / && (!failed || failed != long) { print $4 " failed" }
+		/^    (not )?ok / { failed = long = 0 }
+		END { if (!passed) print "no test passed" }' "$KUNIT/$1/results")
+	[ -z "$WHY" ] || msg "without any fault: ${WHY//$'\n'/, }"
+	log_is_clean && [ -z "$WHY" ]
+}
+
 # A test that was skipped once is not run again by KUnit: there must be no more of them.
 passes_as_before() {
 	without_faults "$1"
@@ -164,7 +179,7 @@ bears() {
 	local same=0 faults=0 pages=0 why="nothing new"
 
 	: >"$STACKS"
-	without_faults "$suite"
+	passes "$suite" || return
 	BEFORE=$RESULTS
 	get_left
 	LEFT_BEFORE=$LEFT_NOW

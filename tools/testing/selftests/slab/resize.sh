@@ -109,7 +109,7 @@ all_at_random() {
 	find_cpu
 	find_caches
 	# A machine that is slow, or has others to look after, has the time it needs.
-	while [ $((SECONDS - begin)) -lt $((n > 10 ? SECS : SECS + 240)) ]; do
+	while [ $((SECONDS - begin)) -lt $((n > 10 ? SECS : SECS + 600)) ]; do
 		change_something || return
 		disturb || return
 		n=$((n + 1))

@@ -117,15 +117,15 @@ never_below_zero() {
 
 # --- the kernel's log ----------------------------------------------------
 
-# show_memory FILE TEXT: write that there, and find what is said then of sheaves, in LINES.
+# show_memory FILE TEXT: write that there, and find what is said then of sheaves, in REPORT.
 show_memory() {
 	local mark="slabinfo.sh: $$ $RANDOM"
 
 	echo "$mark" >/dev/kmsg
 	echo "$2" >"$1" || return
-	mapfile -t LINES < <(dmesg | sed -n "/$mark/,\$s/^\[[^]]*\] //p" |
+	mapfile -t REPORT < <(dmesg | sed -n "/$mark/,\$s/^\[[^]]*\] //p" |
 		sed -n "/^$TITLE/{p; :more; n; /^ *[0-9]*kB *[0-9]* objects of /!q; p; b more}")
-	[ ${#LINES[@]} -gt 0 ] || bad "the kernel said nothing of sheaves"
+	[ ${#REPORT[@]} -gt 0 ] || bad "the kernel said nothing of sheaves"
 }
 
 # What $SLAB says, of all caches, in kB.
@@ -156,15 +156,15 @@ between() {
 named() {
 	local line size name last
 
-	read -r last _ <<<"${LINES[-1]}"
+	read -r last _ <<<"${REPORT[-1]}"
 	for name in $CACHE $CACHE_RC; do
 		total "$name" slab_size
 		size=$VALUE
 		total "$name" sheaf_objects
 		[ "$VALUE" -ge $((OBJECTS / 2)) ] || bad "void: $VALUE objects in sheaves" || return
 		line="$((VALUE * size / 1024))kB $VALUE objects of $name"
-		tr -s ' ' <<<"${LINES[*]}" | grep -qwF "$line" && continue
-		[ ${#LINES[@]} -eq 9 ] && [ $((VALUE * size / 1024)) -le "${last%kB}" ] ||
+		tr -s ' ' <<<"${REPORT[*]}" | grep -qwF "$line" && continue
+		[ ${#REPORT[@]} -eq 9 ] && [ $((VALUE * size / 1024)) -le "${last%kB}" ] ||
 			bad "no line: $line" || return
 	done
 }
@@ -172,10 +172,10 @@ named() {
 in_order() {
 	local i kb last=
 
-	[[ ${LINES[0]:-} =~ ^"$TITLE "[0-9]+kB ]] || bad "${LINES[0]:-nothing}" || return
-	[ ${#LINES[@]} -le 9 ] || bad "$((${#LINES[@]} - 1)) caches, not 8 or less" || return
-	for ((i = 1; i < ${#LINES[@]}; i++)); do
-		read -r kb _ <<<"${LINES[i]}"
+	[[ ${REPORT[0]:-} =~ ^"$TITLE "[0-9]+kB ]] || bad "${REPORT[0]:-nothing}" || return
+	[ ${#REPORT[@]} -le 9 ] || bad "$((${#REPORT[@]} - 1)) caches, not 8 or less" || return
+	for ((i = 1; i < ${#REPORT[@]}; i++)); do
+		read -r kb _ <<<"${REPORT[i]}"
 		[ -z "$last" ] || [ "$last" -ge "${kb%kB}" ] || bad "$kb after ${last}kB" || return
 		last=${kb%kB}
 	done
@@ -184,8 +184,8 @@ in_order() {
 sums_match() {
 	local all unreclaimable
 
-	[[ ${LINES[0]} =~ ^"$TITLE "([0-9]+)"kB, "([0-9]+)"kB of it unreclaimable"$ ]] ||
-		bad "${LINES[0]}" || return
+	[[ ${REPORT[0]} =~ ^"$TITLE "([0-9]+)"kB, "([0-9]+)"kB of it unreclaimable"$ ]] ||
+		bad "${REPORT[0]}" || return
 	all=${BASH_REMATCH[1]} unreclaimable=${BASH_REMATCH[2]}
 	msg "the report: ${all}kB, unreclaimable ${unreclaimable}kB;" \
 		"$SLAB: ${ALL_BEFORE}kB, ${UNRECLAIMABLE_BEFORE}kB before," \
@@ -198,8 +198,8 @@ sums_match() {
 # No mutex there. Nor does it try, which the kernel would complain about if it could.
 not_in_interrupts() {
 	show_memory "$PARAMS/interrupt" 1 || return
-	[ ${#LINES[@]} -eq 1 ] || bad "${#LINES[@]} lines" || return
-	[ "${LINES[0]}" = "$TITLE not counted, in an atomic context" ] || bad "${LINES[0]}"
+	[ ${#REPORT[@]} -eq 1 ] || bad "${#REPORT[@]} lines" || return
+	[ "${REPORT[0]}" = "$TITLE not counted, in an atomic context" ] || bad "${REPORT[0]}"
 }
 
 # Not while somebody goes through the caches: then it does not wait.
@@ -211,7 +211,7 @@ show_sums() {
 		ALL_BEFORE=$SUM UNRECLAIMABLE_BEFORE=$SUM_UNRECLAIMABLE
 		show_memory /proc/sysrq-trigger m
 		sum_up
-		[[ ${LINES[0]:-} == *"slab_mutex is taken" ]] || break
+		[[ ${REPORT[0]:-} == *"slab_mutex is taken" ]] || break
 		sleep 0.5
 	done
 }
