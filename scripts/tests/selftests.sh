@@ -82,10 +82,11 @@ reports() {
 		[    1.700] smpboot: CPU 1 is now offline
 	EOF
 	)
+	eval "$(grep -hE '^COMPLAINTS\+?=' "$SLAB"/{functions,stress}.sh)"
 	eval "$(sed -n '/^without_fair_servers() {/,/^}/p' "$SLAB/stress.sh")"
 	left=$(without_fair_servers <<<"$log")
 	[ "$(grep -c 'now offline' <<<"$left")" = "$(grep -c 'now offline' <<<"$log")" ] &&
-		[ "$(grep -cE 'WARNING: |BUG' <<<"$left")" = "$1" ] && return
+		[ "$(grep -cE 'WARNING: |BUG|soft lockup' <<<"$left")" = "$1" ] && return
 	echo "of $log"
 	echo "there is left: $left"
 	return 1
@@ -121,3 +122,4 @@ ok "nor if none is listed" reports 1 /migration/d
 ok "nor if it is another's" reports 1 s/sched_cpu_dying/sched_cpu_starting/
 ok "nor with another report in it" reports 2 '/Call Trace/s/$/\n[    1.2] BUG: bad page/'
 ok "nor is one behind it" reports 1 '/migration/s/$/\n[    1.6] WARNING: CPU: 1 PID: 20 at kernel/'
+ok "nor one with another complaint in it" reports 2 '/Call Trace/s/$/\n[    1.2] watchdog: soft lockup/'

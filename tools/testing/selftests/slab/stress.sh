@@ -418,7 +418,9 @@ tell_growth() {
 		echo "$((now[$name] - ${PAGES_BEFORE[$name]:-0}))" \
 			"$((used[$name] - ${USED_BEFORE[$name]:-0})) $name"
 	done | sort -rn | head -n 8 | while read -r pages objects name; do
-		[ "$pages" -le 8 ] || msg "$name has $pages pages and $objects objects more"
+		[ "$pages" -gt 8 ] || continue
+		msg "$name has $pages pages and $objects objects more, partial slabs" \
+			"$(cat "$SLAB/$name/partial" 2>/dev/null)"
 	done
 }
 
@@ -526,14 +528,14 @@ did() {
 # counted then, only the one that stops the CPU can be listed. With another one in the list, or
 # with more of them, or none, the report is not of that.
 without_fair_servers() {
-	awk '
+	awk -v complaint="${COMPLAINTS//\\b/}" '
 		function end(excused) {
 			if (!excused)
 				printf "%s", report
 			report = stopper = counted = listed = ""
 		}
 		listed && !/pid: [0-9]+, name: / { end(1) }
-		/WARNING: |BUG|Oops/ { end(0) }
+		$0 ~ complaint && !/Call Trace:/ { end(0) }
 		/WARNING: CPU: .* sched_cpu_dying[+]/ {
 			stopper = $0
 			gsub(/.* CPU: | .*/, "", stopper)
@@ -541,7 +543,11 @@ without_fair_servers() {
 		stopper == "" { print; next }
 		{ report = report $0 "\n" }
 		listed { end(0) }
-		counted { counted = ""; if (!(listed = $0 ~ ("name: migration/" stopper "$"))) end(0) }
+		counted {
+			counted = ""
+			if (!(listed = $0 ~ ("name: migration/" stopper "$")))
+				end(0)
+		}
 		/ enqueued tasks / { if (!(counted = /[(]2 total[)]:$/)) end(0) }
 		END { end(listed) }'
 }
