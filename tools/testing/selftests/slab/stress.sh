@@ -90,6 +90,15 @@ all_online() {
 	done
 }
 
+all_away_once() {
+	local file
+
+	for file in "${OFFLINE[@]}"; do
+		echo 0 >"$file"
+		echo 1 >"$file"
+	done
+}
+
 online_list() { cat /sys/devices/system/cpu/online; }
 
 # With a limit that is not deadly: reclaim never ends in an OOM kill.
@@ -464,29 +473,24 @@ is_back() {
 	return 1
 }
 
-# A CPU that comes back has new kernel threads, which lie where tasks of programs were: each
-# may keep a slab of each of these. In VALUE, in kB.
-slabs_of_threads() {
-	local page name kb=0
-
-	page=$(($(getconf PAGESIZE) / 1024))
-	for name in task_struct sighand_cache signal_cache; do
-		total $name order
-		[ -z "$VALUE" ] || kb=$((kb + (page << VALUE)))
-	done
-	VALUE=$((kb * ${#OFFLINE[@]}))
+# A CPU's threads of the kernel were created while programs came and went, and now most lie alone
+# in a slab. Those that replace them when the CPU was away find room beside others: a cache that
+# was shrunk fills its fullest slabs first.
+renew_threads() {
+	settle
+	all_away_once
+	let_tasks_end
 }
 
 # What has stayed lies scattered among what has gone, and one object keeps a slab, which with
-# pages of 64K is sixteen times as much. After half an hour, a tenth is for that, and what
-# threads keep. A slab that is lost is not only memory: its objects are in use, for who counts.
+# pages of 64K is sixteen times as much. After half an hour, a tenth is for that. A slab that is
+# lost is not only memory: its objects are in use, for who counts.
 slab_is_back() {
 	local holes=$((($(getconf PAGESIZE) - 4096) / 32))
 
 	if [ -n "$ALL" ]; then
-		let_tasks_end
-		slabs_of_threads
-		holes=$((SLAB_BEFORE / 10 + VALUE))
+		renew_threads
+		holes=$((SLAB_BEFORE / 10))
 	fi
 	slab_kb
 	is_back "slab memory" "$SLAB_BEFORE" $holes
@@ -591,10 +595,7 @@ ONLINE=$(online_list)
 mark_log
 # What is allocated once, by the first that needs it, is not leaked.
 insmod "$KO" run=1 && sleep 0.2 && rmmod "$MODULE"
-for file in "${OFFLINE[@]}"; do
-	echo 0 >"$file"
-	echo 1 >"$file"
-done
+all_away_once
 if [ -n "$ALL" ]; then
 	KINDS+=("${KINDS_OF_ALL[@]}")
 	find_caches
