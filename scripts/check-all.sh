@@ -80,9 +80,30 @@ check_chosen() {
 
 # --- what a result is of --------------------------------------------------
 
+# C without comments: neither they nor the empty lines around them are what is run.
+code() {
+	perl -0777 -pe 's{//(?:\\\n|[^\n])*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|\x27(?:\\.|[^\x27\\\n])*\x27)}
+			{defined $1 ? $1 : " "}gse;
+		s/[ \t]+$//gm; s/(?<!\\)\n(?:[ \t]*\n)+/\n/g'
+}
+
+# Of what the series adds and changes, only the code stays in the index.
+leave_code() {
+	local path
+
+	git -C "$TREE" diff-index --cached --diff-filter=AM --name-only base -- '*.[ch]' |
+		while read -r path; do
+			printf '100644 %s\t%s\n' "$(git -C "$TREE" cat-file blob ":$path" | code |
+				git -C "$TREE" hash-object -w --stdin)" "$path"
+		done | git -C "$TREE" update-index --index-info
+}
+
+# Out of the index: -f is for what is code there.
+leave_out() { git -C "$TREE" rm -rqf --cached --ignore-unmatch -- "$@"; }
+
 # The tree as it is, edits included, whoever has committed what: with all; without its documents,
-# where what is found here ends up; without what is for user space, or without kselftests, too;
-# and without any program.
+# where what is found here ends up, and comments; without what is for user space, or without
+# kselftests, too; and without any program, which has comments where these are looked at, too.
 tree_keys() {
 	local -x GIT_INDEX_FILE=$DIR/index.$$
 
@@ -90,14 +111,18 @@ tree_keys() {
 	git -C "$TREE" read-tree HEAD
 	git -C "$TREE" add -A
 	TOOLS_KEY=$(git -C "$TREE" write-tree)
-	git -C "$TREE" rm -rq --cached --ignore-unmatch Documentation MAINTAINERS
+	leave_out Documentation MAINTAINERS tools/mm tools/testing
+	SOURCE_KEY=$(git -C "$TREE" write-tree)
+	git -C "$TREE" read-tree "$TOOLS_KEY"
+	leave_out Documentation MAINTAINERS '*.rst'
+	leave_code
 	TREE_KEY=$(git -C "$TREE" write-tree)
-	git -C "$TREE" rm -rq --cached --ignore-unmatch 'tools/testing/slab-*'
+	leave_out 'tools/testing/slab-*'
 	SELFTEST_KEY=$(git -C "$TREE" write-tree)
 	git -C "$TREE" read-tree "$TREE_KEY"
-	git -C "$TREE" rm -rq --cached --ignore-unmatch tools/testing/selftests
+	leave_out tools/testing/selftests
 	USER_KEY=$(git -C "$TREE" write-tree)
-	git -C "$TREE" rm -rq --cached --ignore-unmatch tools/mm tools/testing
+	leave_out tools/mm tools/testing
 	KERNEL_KEY=$(git -C "$TREE" write-tree)
 	rm -f "$GIT_INDEX_FILE"
 }
@@ -111,7 +136,7 @@ kselftests() {
 	while read -r name; do
 		[[ " $* " == *" $name "* ]] || others+=("$KSELFTESTS/$name")
 	done < <("$SCRIPTS/selftest.sh" -l)
-	[ ${#others[@]} -eq 0 ] || git -C "$TREE" rm -q --cached --ignore-unmatch -- "${others[@]}"
+	[ ${#others[@]} -eq 0 ] || leave_out "${others[@]}"
 	git -C "$TREE" write-tree
 	rm -f "$GIT_INDEX_FILE"
 }
@@ -145,8 +170,8 @@ fragments() {
 		(cd "$SCRIPTS/configs" && sed 's/$/.config/' | xargs -r cat)
 }
 
-# key GROUP KERNELS COMMAND: changes with all that decides on the outcome; with scripts, patches
-# and documents only where it is they that are tested.
+# key GROUP KERNELS COMMAND: changes with all that decides on the outcome; with scripts, patches,
+# documents and comments only where it is they that are tested.
 key() {
 	local kernel
 
@@ -155,7 +180,7 @@ key() {
 		*\ kernel.sh | *scripts/boot.sh* | *scripts/cross.sh\ [!-]* | *mutants.sh | *mutants.sh\ checker)
 			echo "$KERNEL_KEY" "$3" ;;
 		*scripts/bisect.sh*) echo "$(trees_of "$3")" "$3" ;;
-		*scripts/lint.sh\ compile) echo "$KERNEL_KEY" "$3" ;;
+		*scripts/lint.sh\ compile) echo "$SOURCE_KEY" "$3" ;;
 		native\ * | models\ *) echo "$USER_KEY" "$3" ;;
 		*scripts/selftest.sh*) echo "$(kselftests "$(run_by "$3")")" "$3" ;;
 		attacks\ *) echo "$KERNEL_KEY" "$(attack_modules)" "$3" ;;

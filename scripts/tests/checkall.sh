@@ -116,6 +116,27 @@ ok "the same, committed" check_all
 ok "nothing is run" ran
 
 # shellcheck disable=SC2016 # for the cases
+cases 'first a - echo a >>"$CALLS"' 'second b - echo b >>"$CALLS"; : scripts/lint.sh compile'
+barn() { echo "$1" >>"$LINUX/mm/slab_barn.c"; }
+ok "what is built, and looked at" check_all
+barn $'/* a comment with an "end */ // and one with /* none\n\n\n'
+ok "with other comments" check_all
+ok "only what looks at them is run again" ran b
+barn 'char name[] = "/* first */";'
+ok "with what looks like one" check_all
+ok "all is run again" ran a b
+sed -i 's/first/second/' "$LINUX/mm/slab_barn.c"
+ok "and with another" check_all
+ok "too" ran a b
+barn $'#define two \\'
+ok "with a line to be continued" check_all
+ok "too" ran a b
+barn ''
+ok "by an empty one" check_all
+ok "too" ran a b
+lgit commit -qam 'comments'
+
+# shellcheck disable=SC2016 # for the cases
 cases 'tools t - echo t >>"$CALLS"' 'first a - echo a >>"$CALLS"'
 ok "tests of scripts" check_all
 echo '# an edit' >>"$REPO/scripts/run.sh"
