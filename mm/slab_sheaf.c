@@ -237,6 +237,13 @@ static struct slab_sheaf *alloc_empty_sheaf(struct kmem_cache *s,
 	return alloc_sheaf(s, capacity, gfp | __GFP_NOMEMALLOC | __GFP_NOWARN);
 }
 
+/**
+ * free_empty_sheaf - give the memory of a sheaf back
+ * @s: The cache.
+ * @sheaf: The sheaf, which is empty, and nobody else knows of.
+ *
+ * Context: Any in which kfree() may be called.
+ */
 void free_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
 	VM_WARN_ON_ONCE(sheaf->size);
@@ -464,7 +471,15 @@ swap_full(struct kmem_cache *s, struct node_barn *barn, struct slab_sheaf *full)
 	return empty;
 }
 
-/* Whoever can get by without one takes this, if locks of any kind may be held. */
+/**
+ * find_empty_sheaf - an empty sheaf from the barn of this CPU
+ * @s: The cache.
+ *
+ * For who can get by without one, if locks of any kind may be held.
+ *
+ * Context: Any in which kfree() may be called, without the sheaf lock.
+ * Return: The sheaf, which is the caller's; NULL if there is none.
+ */
 struct slab_sheaf *find_empty_sheaf(struct kmem_cache *s)
 {
 	struct node_barn *barn = get_barn(s);
@@ -472,15 +487,31 @@ struct slab_sheaf *find_empty_sheaf(struct kmem_cache *s)
 	return barn ? sound_empty(s, get_empty(s, barn), false) : NULL;
 }
 
+/**
+ * get_empty_sheaf - an empty sheaf from the barn of this CPU, or a new one
+ * @s: The cache.
+ * @gfp: How to allocate it; may at most wake up kswapd, and never waits.
+ *
+ * Context: Any in which kmalloc() may be called with @gfp, without the sheaf lock.
+ * Return: The sheaf, which is the caller's; NULL if there is none, and no memory for one
+ *	   either, or if there are to be no sheaves.
+ */
 struct slab_sheaf *get_empty_sheaf(struct kmem_cache *s, gfp_t gfp)
 {
 	return find_empty_sheaf(s) ?:
 	       alloc_empty_sheaf(s, sheaf_capacity(s), gfp);
 }
 
-/*
+/**
+ * put_empty_sheaf - give an empty sheaf to the barn of this CPU
+ * @s: The cache.
+ * @empty: The sheaf. It is not the caller's any more.
+ *
  * Sheaves of another size than those of the cache are now, because it has changed, or
- * of a CPU that has only begun to use the cache, go no further when they are empty.
+ * of a CPU that has only begun to use the cache, go no further when they are empty:
+ * they are freed, as is one for which the barn has no room.
+ *
+ * Context: Any in which kfree() may be called, without the sheaf lock.
  */
 void put_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *empty)
 {
@@ -491,6 +522,14 @@ void put_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *empty)
 		free_empty_sheaf(s, empty);
 }
 
+/**
+ * flush_sheaf - give the objects of a sheaf back to their slabs
+ * @s: The cache.
+ * @sheaf: The sheaf, which nobody else uses. It is empty afterwards, and stays the caller's.
+ * @why: For the tracepoint.
+ *
+ * Context: Any in which kfree() may be called, without the sheaf lock.
+ */
 void flush_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf,
 		 enum sheaf_flush_why why)
 {
@@ -503,7 +542,13 @@ void flush_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf,
 	sheaf_cut(sheaf, 0);
 }
 
-/* Whether what a sheaf names may be looked at. */
+/**
+ * sheaf_cache_is_one - whether the cache that a sheaf names may be looked at
+ * @s: What it names, which may be anything if somebody has written to the sheaf.
+ *
+ * Context: Any.
+ * Return: Whether it is an object of the cache that caches are from.
+ */
 bool sheaf_cache_is_one(struct kmem_cache *s)
 {
 	struct slab *slab = virt_addr_valid(s) ? virt_to_slab(s) : NULL;
@@ -543,6 +588,13 @@ bool sheaf_has_its_cache(struct slab_sheaf *sheaf)
 	return slab && slab->slab_cache == s;
 }
 
+/**
+ * release_sheaf - give the objects of a sheaf, and its memory, back
+ * @s: The cache.
+ * @sheaf: The sheaf, which nobody else uses.
+ *
+ * Context: Any in which kfree() may be called, without the sheaf lock.
+ */
 void release_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
 	if (!sound(s, sheaf, false))
@@ -594,7 +646,16 @@ static bool put_full_sheaf(struct kmem_cache *s, struct slab_sheaf *full)
 	       send_full(s, home, full);
 }
 
-/* Get rid of a sheaf, whatever is in it. Returns whether no object was flushed. */
+/**
+ * put_sheaf - get rid of a sheaf, whatever is in it
+ * @s: The cache.
+ * @sheaf: The sheaf. It is not the caller's any more.
+ *
+ * A full one goes to a barn, if one has room. The objects of others go back to their slabs.
+ *
+ * Context: Any in which kfree() may be called, without the sheaf lock.
+ * Return: Whether no object was flushed.
+ */
 bool put_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
 	enum sheaf_flush_why why = SHEAF_FLUSH_PARTIAL;
@@ -1398,9 +1459,15 @@ static unsigned int sort_by_node(struct slab_sheaf *sheaf, int node)
 	return nr;
 }
 
-/*
- * Give a full sheaf to the node that its objects are from. Returns a sheaf with
- * room for more, if there is one at hand.
+/**
+ * send_home - give a full sheaf to the node that its objects are from
+ * @s: The cache.
+ * @full: The sheaf. It is the caller's again only if it is returned.
+ *
+ * Objects of other nodes than that of the last one go back to their slabs.
+ *
+ * Context: Any in which kfree() may be called, without the sheaf lock.
+ * Return: A sheaf with room for more, if there is one at hand, else NULL.
  */
 struct slab_sheaf *send_home(struct kmem_cache *s, struct slab_sheaf *full)
 {

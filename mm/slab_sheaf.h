@@ -389,6 +389,7 @@ static __always_inline bool sheaf_free(struct kmem_cache *s, void *object)
  *
  * Context: Any. The task may move to another CPU before it acts upon the
  *	    answer: then a sheaf gets a remote object, which does no harm.
+ * Return: Whether sheaf_free() may be given its objects.
  */
 static __always_inline bool sheaf_accepts(const struct slab *slab)
 {
@@ -401,9 +402,10 @@ static __always_inline bool sheaf_accepts(const struct slab *slab)
 
 /**
  * sheaf_is_remote - whether sheaf_free_remote() wants the objects of a slab
- * @slab: The slab, which sheaf_accepts() not, or main had no room.
+ * @slab: The slab, which sheaf_accepts() does not want, or main had no room.
  *
  * Context: As sheaf_accepts().
+ * Return: Whether it does.
  */
 static __always_inline bool sheaf_is_remote(const struct slab *slab)
 {

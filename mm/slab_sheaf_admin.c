@@ -151,7 +151,12 @@ unsigned int sheaf_timer_cpu(void)
  * Giving back
  */
 
-/* Sheaves of any caches. */
+/**
+ * release_sheaves - give the objects of sheaves, and their memory, back
+ * @sheaves: The sheaves, of any caches, which nobody else uses.
+ *
+ * Context: Task that may sleep.
+ */
 void release_sheaves(struct list_head *sheaves)
 {
 	struct slab_sheaf *sheaf;
@@ -197,6 +202,13 @@ static void detach(struct slab_sheaf *sheaf, struct list_head *sheaves)
 		list_add(&sheaf->barn_list, sheaves);
 }
 
+/**
+ * sheaves_detach_spare - take the spare sheaf of a CPU away
+ * @pcs: The sheaves of the CPU, whichever it is, and whatever it does meanwhile.
+ * @sheaves: Where the sheaf goes, for release_sheaves().
+ *
+ * Context: Any.
+ */
 void sheaves_detach_spare(struct slub_percpu_sheaves *pcs,
 			  struct list_head *sheaves)
 {
@@ -204,7 +216,14 @@ void sheaves_detach_spare(struct slub_percpu_sheaves *pcs,
 		detach(xchg(&pcs->spare, NULL), sheaves);
 }
 
-/* From a CPU that does not use its sheaves now. */
+/**
+ * sheaves_detach_all - take all sheaves of a CPU away
+ * @pcs: The sheaves of a CPU that does not use them now.
+ * @sheaves: Where they go, for release_sheaves().
+ *
+ * Context: Any in which that CPU does not: on it with the sheaf lock, or it is offline, or
+ *	    visited.
+ */
 void sheaves_detach_all(struct slub_percpu_sheaves *pcs,
 			struct list_head *sheaves)
 {
@@ -245,7 +264,16 @@ void sheaves_cpu_dead(struct kmem_cache *s, unsigned int cpu)
 	flush_deserted_barns(s, cpu_to_node(cpu));
 }
 
-/* Racy, and good enough: who starts to use the cache now may be overlooked. */
+/**
+ * cpu_has_sheaves - whether a CPU has sheaves of a cache
+ * @s: The cache.
+ * @cpu: The CPU.
+ *
+ * Racy, and good enough: who starts to use the cache now may be overlooked.
+ *
+ * Context: Any.
+ * Return: Whether it had some a moment ago.
+ */
 bool cpu_has_sheaves(struct kmem_cache *s, unsigned int cpu)
 {
 	struct slub_percpu_sheaves *pcs = per_cpu_ptr(s->cpu_sheaves, cpu);
@@ -361,8 +389,9 @@ static unsigned int detach_online(struct kmem_cache *s,
  * @s: The cache.
  *
  * If nobody uses the cache meanwhile, no object is in any sheaf afterwards, and
- * the memory of the sheaves is free. Otherwise there is little. CPUs that must not
- * be disturbed (cpu_is_isolated()) keep what is in main and remote.
+ * the memory of the sheaves is free, but for what a round of trimming has in its
+ * hands just then, and gives back. Otherwise there is little. CPUs that must not be
+ * disturbed (cpu_is_isolated()) keep what is in main and remote.
  *
  * Context: Task that may sleep, with the lock for CPU hotplug held.
  */
@@ -427,9 +456,15 @@ void sheaves_shutdown(struct kmem_cache *s)
  * Counting
  */
 
-/*
+/**
+ * count_sheaf - how many objects there are in a sheaf of any CPU
+ * @sheafp: Where that CPU has its sheaf, or none.
+ *
  * The sheaf need not be that CPU's any more, nor of this cache. But it is a sheaf, or
  * was one: KASAN may know that it is free, and have stored something there.
+ *
+ * Context: Any.
+ * Return: Objects; 0 where what is found cannot be a sheaf.
  */
 __no_kasan_or_inline unsigned int count_sheaf(struct slab_sheaf **sheafp)
 {
@@ -545,6 +580,7 @@ void sheaves_count_cpu(unsigned int cpu)
  * @node: The node.
  *
  * Context: Any.
+ * Return: Their number, those that have gone offline since included.
  */
 unsigned int sheaves_cpus_of_node(int node)
 {

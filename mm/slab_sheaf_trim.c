@@ -78,6 +78,13 @@ static void queue_round(void)
 	local_irq_restore(flags);
 }
 
+/**
+ * __sheaves_watch - have somebody look, from now on, at what sheaves do not need
+ *
+ * For sheaves_watch(), which passes by where somebody does already.
+ *
+ * Context: Any but NMI, in which others may be woken up.
+ */
 void __sheaves_watch(void)
 {
 	unsigned long flags;
