@@ -6,12 +6,12 @@
 # does, iperf3, trees of files, fio, sqlite3 and redis, see scripts/bench/real/real.sh.
 # The kernels are those of make bench, configuration `bench'; mainline's gets a patch that
 # tells how long it is idle, scripts/bench/real/idle/peer.patch. On one CPU all instructions
-# are counted, the kernel's threads and interrupts included, idle excluded. On four and on 32
-# it is time, by a clock that an instruction takes a nanosecond further, whichever CPU it is
-# of, as QEMU lets them take turns: so what this host does meanwhile does not show, but nor
-# does what CPUs do to each other's caches. iperf3 and redis are the exception: there it is the
-# time of this host. The kernels take turns. With it, Slab and partial slabs at the peak of each case
-# and after it.
+# are counted, the kernel's threads and interrupts included, idle excluded. On four it is time,
+# by a clock that an instruction takes a nanosecond further, whichever CPU it is of, as QEMU
+# lets them take turns: so what this host does meanwhile does not show, but nor does what CPUs
+# do to each other's caches. For iperf3 and redis, for fio-ublk where there is PEER=, and with
+# 32 CPUs it is the time of this host. The kernels take turns. With it, Slab and partial slabs
+# at the peak of each case and after it.
 #
 #   ROUNDS=N       guests of each kernel and machine (3), two at most where instructions
 #                  are counted

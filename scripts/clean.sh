@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Remove what was built. Downloads, the venv and the compiler cache stay, and so
-# does a tree with edits that are not in the repository. Prints what it keeps.
+# Remove what was built, and what was found: all logs and results, those of check-all, too.
+# Kernel sources and packages in build/dl, the venv and the compiler cache stay, and so does
+# a tree with edits that are not in the repository. Prints what it keeps.
 
 . "$(dirname "$0")/lib.sh"
 no_arguments "$@"

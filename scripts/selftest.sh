@@ -17,9 +17,9 @@
 #
 #   STRESS_SECS=N chooses how long stress.sh takes on each machine, and STRESS_ALL=1 that
 #   it does all it can (-a); FAULTS_SECS=N how long faults_kunit.sh may take;
-#   LIMIT=N is the seconds a guest has (2400, and twice what those two say); a test, 1200 less;
-#   APPEND= adds to the kernel command line; SELFTESTS=DIR takes the tests from another directory
-#   than the tree's.
+#   LIMIT=N is the seconds a guest has (2400, and twice what those two say); a test has 1200
+#   less, but 1200 at least; APPEND= adds to the kernel command line; SELFTESTS=DIR takes the
+#   tests from another directory than the tree's.
 #
 # Needs the kernels guest and isolated, fio, liburing-dev, rsync. Prints a line for each test on
 # each machine, what failed or was skipped in it, and the figures. A skip counts as
@@ -184,8 +184,8 @@ judge() {
 	rm "$ktap"
 }
 
-# runs DIR LIST: the command for the guest. A test has 20 minutes, or more where LIMIT= gives
-# more: faults.sh takes its time where everything is checked.
+# runs DIR LIST: the command for the guest. A test has 20 minutes less than that, but 20 at least:
+# faults.sh takes its time where everything is checked.
 runs() {
 	echo "KSELFTEST_STRESS_SH_ARGS='${STRESS_ALL:+-a }-t $STRESS_SECS'" \
 		"KSELFTEST_FAULTS_KUNIT_SH_ARGS='-t $FAULTS_SECS'" \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A randomised stress. Tasks, more than there are processors, on CPUs that come and
+ * A randomised stress. Tasks, most often more than CPUs, and on CPUs that come and
  * go, allocate, free, pass on to each other, and free by RCU, one by one and in
  * bulk, objects of caches of many kinds, while caches are shrunk, resized, created and
  * destroyed, what is not needed is given back, and interrupts, which allocate too, come
