@@ -456,7 +456,7 @@ void sheaves_shutdown(struct kmem_cache *s)
  * Counting
  */
 
-/**
+/*
  * count_sheaf - how many objects there are in a sheaf of any CPU
  * @sheafp: Where that CPU has its sheaf, or none.
  *
