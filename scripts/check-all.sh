@@ -89,12 +89,12 @@ code() {
 
 # Of what the series adds and changes, only the code stays in the index.
 leave_code() {
-	local path
+	local path blob
 
 	git -C "$TREE" diff-index --cached --diff-filter=AM --name-only base -- '*.[ch]' |
 		while read -r path; do
-			printf '100644 %s\t%s\n' "$(git -C "$TREE" cat-file blob ":$path" | code |
-				git -C "$TREE" hash-object -w --stdin)" "$path"
+			blob=$(git -C "$TREE" cat-file blob ":$path" | code | git -C "$TREE" hash-object -w --stdin)
+			printf '100644 %s\t%s\n' "$blob" "$path"
 		done | git -C "$TREE" update-index --index-info
 }
 

@@ -102,7 +102,7 @@ all_right() {
 	takes "a topology and a configuration" run TOPOLOGY=memonly CONFIG=isolated 'APPEND=a="b c" d'
 	takes "CPUs, and those of the kernel's limit" boot CPUS=64
 	takes "the benchmarks'" bench BENCH=bulk,kmalloc ROUNDS=99 PEER=7.2 RESULTS="$DIR/results"
-takes "what one script alone takes" selftest LIMIT=9000 DRGN=drgn HERD7=herd7
+	takes "what one script alone takes" selftest LIMIT=9000 DRGN=drgn HERD7=herd7
 	takes "those of bench-native" bench-native BENCH=pairs ROUNDS=999
 	takes "those of bench-real" bench-real CASES=redis,sqlite3 MACHINES=1cpu ROUNDS=2
 	takes "a group and a case of all" check-all CASES="tools m-none"

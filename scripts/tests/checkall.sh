@@ -135,6 +135,11 @@ barn ''
 ok "by an empty one" check_all
 ok "too" ran a b
 lgit commit -qam 'comments'
+printf '#!/bin/sh\nexit 1\n' >"$DIR/perl"
+chmod +x "$DIR/perl"
+without_perl() { PATH=$DIR:$PATH check_all; }
+ok "who cannot tell comments from code" fails without_perl
+ok "takes nothing for run, nor runs it" ran
 
 # shellcheck disable=SC2016 # for the cases
 cases 'tools t - echo t >>"$CALLS"' 'first a - echo a >>"$CALLS"'
