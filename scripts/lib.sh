@@ -132,15 +132,16 @@ need_tool() {
 	done
 }
 
-# lock NAME [FD]: one user of a build directory at a time, until FD, 9, is closed.
+# lock NAME [FD [-s]]: one user of a build directory at a time, until FD, 9, is closed; with -s,
+# any number of them who change nothing.
 lock() {
-	local fd=${2:-9}
+	local fd=${2:-9} how=${3:--x}
 
 	mkdir -p "$OUT"
 	eval "exec $fd"'>"$OUT/.$1.lock"'
-	flock -n "$fd" || {
+	flock -n "$how" "$fd" || {
 		say "waiting for another $1 to end"
-		flock "$fd"
+		flock "$how" "$fd"
 	}
 }
 

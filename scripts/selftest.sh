@@ -19,7 +19,7 @@
 #   it does all it can (-a); FAULTS_SECS=N how long faults_kunit.sh may take;
 #   LIMIT=N is the seconds a guest has (2400, and twice what those two say); a test has 1200
 #   less, but 1200 at least; APPEND= adds to the kernel command line; SELFTESTS=DIR takes the
-#   tests from another directory than the tree's.
+#   tests from another directory than the tree's; STAGED=1 runs those that were built before.
 #
 # Needs the kernels guest and isolated, fio, liburing-dev, rsync. Prints a line for each test on
 # each machine, what failed or was skipped in it, and the figures. A skip counts as
@@ -250,17 +250,23 @@ run() {
 	[ $rc -eq 0 ] || FAILED=1
 }
 
-# Of the kernel that config_of() has set, once. With STAGED=1, they are there.
+# Of the kernel that config_of() has set, once. With STAGED=1, they are there. While they run,
+# nobody else makes them anew, until all topologies are through; others may run them, too.
 build_tests() {
-	[ -z "${STAGED:-}" ] || [ ! -e "$INSTALLED" ] || return 0
-	[ -e "$O/vmlinux" ] || die "there is no $CONFIG kernel, run: make kernel CONFIG=$CONFIG"
-	# While they run, nobody else makes them anew, until all topologies are through.
-	lock "selftest${SIDE:+-$SIDE}-$CONFIG" $LOCKS
+	local name="selftest${SIDE:+-$SIDE}-$CONFIG" fd=$LOCKS
+
 	LOCKS=$((LOCKS + 1))
+	if [ -n "${STAGED:-}" ] && [ -e "$INSTALLED" ]; then
+		lock "$name" "$fd" -s
+		return
+	fi
+	[ -e "$O/vmlinux" ] || die "there is no $CONFIG kernel, run: make kernel CONFIG=$CONFIG"
+	lock "$name" "$fd"
 	lock "obj-$CONFIG"
 	stage
 	run_logged "$LOG" build || die "the selftests do not build, see $(rel "$LOG")"
 	exec 9>&-
+	flock -s "$fd"
 	say "selftests: built for $CONFIG, $(grep -c 'warning:' "$LOG" || :) warnings, $(rel "$INSTALLED")"
 }
 

@@ -86,3 +86,13 @@ said 'ok 1 this' 'ok 2 that # SKIP no memory controller in cgroup v2'
 ok "there is no cgroup without MEMCG" other
 config MEMCG
 refused "but with it" 'selftests failed' other
+
+# Who runs what was built holds off who builds, but not who runs it, too.
+said 'ok 1 this'
+LOCK=$OUT/.selftest-guest.lock
+waits() { ! flock "$LOCK" timeout 5 "$REPO/scripts/selftest.sh" && grep -q 'waiting for another selftest-guest' "$DIR/out"; }
+ok "tests that somebody builds are waited for" waits
+ok "not those that others run" flock -s "$LOCK" timeout 60 "$REPO/scripts/selftest.sh"
+sed -i "2i ! flock -n '$LOCK' true && touch '$DIR/held'" "$REPO/scripts/guest.sh"
+held() { selftest && [ -e "$DIR/held" ]; }
+ok "nobody builds them while they run" held
