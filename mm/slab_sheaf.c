@@ -68,8 +68,9 @@
  *
  * Who has no sheaves. s->sheaf_capacity is zero for the caches from which all
  * others are made (kmem_cache, kmem_cache_node), for caches with debugging,
- * whose checks are made in the slab tier, for all that is created before
- * kmalloc() works (until it does), and for all caches if the user says so. Their
+ * whose checks are made in the slab tier, for the one of debugobjects, for all that
+ * is created before kmalloc() works (until it does), and for all caches if the user
+ * says so. Their
  * main is slab_no_sheaf for ever, an array without any room. Being empty it
  * refuses to serve allocations, being full it refuses frees: the hot paths need
  * no test of their own for such caches. It is also what main is on a CPU that
@@ -345,8 +346,8 @@ static void set_main(struct slub_percpu_sheaves *pcs, struct slab_sheaf *sheaf)
 {
 	lockdep_assert_held(&pcs->lock);
 	sheaf_check_used(pcs, sheaf);
-	/* Others may look at it to count. */
-	WRITE_ONCE(pcs->main, sheaf);
+	/* As in give_spare(), for who counts. */
+	smp_store_release(&pcs->main, sheaf);
 }
 
 /* If main must not be used, the spare takes its place, if there is one. */

@@ -54,6 +54,13 @@
 #include "internal.h"
 #include "slab_sheaf.h"
 
+/*
+ * Who checks objects does it in the slab tier. And debugobjects allocates under the locks of
+ * timers, where sheaves must not be freed: their slabs are freed by call_rcu(), which may
+ * want a timer itself.
+ */
+#define NO_SHEAVES_FLAGS	(SLAB_DEBUG_FLAGS | SLAB_DEBUG_OBJECTS)
+
 /* What the command line says of all caches, or -1; and of some: "cache=N,cache=N" */
 static int boot_capacity __ro_after_init = -1;
 static char boot_capacities[256] __ro_after_init;
@@ -758,7 +765,7 @@ int sheaves_enable(struct kmem_cache *s, unsigned int capacity)
 		capacity = fill_up(clamp_t(unsigned int, capacity,
 					   default_capacity(s),
 					   SHEAF_MAX_CAPACITY));
-	if (!capacity || s->flags & SLAB_DEBUG_FLAGS)
+	if (!capacity || s->flags & NO_SHEAVES_FLAGS)
 		return 0;
 
 	return start_sheaves(s, capacity);
@@ -833,7 +840,7 @@ int sheaves_resize(struct kmem_cache *s, unsigned int capacity)
 	lockdep_assert_held(&slab_mutex);
 	if (capacity > SHEAF_MAX_CAPACITY)
 		return -EINVAL;
-	if (s->flags & SLAB_DEBUG_FLAGS || slab_rules_out_sheaves(s))
+	if (s->flags & NO_SHEAVES_FLAGS || slab_rules_out_sheaves(s))
 		return -EOPNOTSUPP;
 	if (capacity)
 		capacity = fill_up(capacity);

@@ -21,8 +21,9 @@
 #include <linux/notifier.h>
 #include <linux/oom.h>
 #include <linux/rcupdate.h>
+#include <linux/sched.h>
 #include <linux/shrinker.h>
-#include <linux/vmstat.h>
+#include <linux/swap.h>
 #include <trace/events/slab_sheaf.h>
 #include <kunit/visibility.h>
 
@@ -33,15 +34,19 @@ static bool is_cold(const struct node_barn *barn)
 	return READ_ONCE(barn->range_full.low) >= READ_ONCE(barn->nr_full);
 }
 
-/* Up to @nr objects, and a sheaf more, of one barn. */
+/*
+ * Up to @nr objects, and a sheaf more, of one barn; but no more than it has now, as others
+ * may fill it meanwhile.
+ */
 static unsigned long squeeze_barn(struct node_barn *barn, unsigned long nr,
 				  struct list_head *sheaves)
 {
+	unsigned int left = READ_ONCE(barn->nr_full);
 	struct slab_sheaf *sheaf;
 	unsigned long taken = 0;
 	LIST_HEAD(full);
 
-	while (taken < nr) {
+	while (taken < nr && left--) {
 		barn_take_oldest(barn, 1, &full);
 		if (list_empty(&full))
 			break;
@@ -163,6 +168,12 @@ static unsigned long count_spares(int node)
 	return nr;
 }
 
+/* Spares are for when the barns have nothing: it takes its time to look at all of them. */
+static unsigned long count_node(int node)
+{
+	return count_barns(node) ?: count_spares(node);
+}
+
 /* Reclaim knows nodes that have memory: they have what is in the barns of others, too. */
 static unsigned long count_fn(struct shrinker *shrinker,
 			      struct shrink_control *sc)
@@ -174,7 +185,7 @@ static unsigned long count_fn(struct shrinker *shrinker,
 		return 0;
 	for_each_online_node(node)
 		if (sheaf_paying_node(node) == sc->nid)
-			nr += count_barns(node) + count_spares(node);
+			nr += count_node(node);
 	mutex_unlock(&slab_mutex);
 	return nr ?: SHRINK_EMPTY;
 }
@@ -215,21 +226,30 @@ unsigned long sheaves_give_back(void)
 }
 EXPORT_SYMBOL_IF_KUNIT(sheaves_give_back);
 
-static unsigned long slab_pages(void)
+/**
+ * sheaves_free_pages - the same, for who wants pages
+ *
+ * What this task frees is counted. The statistics of slabs have it later, and what others
+ * do, too.
+ *
+ * Context: As sheaves_give_back().
+ * Return: The number of pages that are free now.
+ */
+unsigned long sheaves_free_pages(void)
 {
-	return global_node_page_state_pages(NR_SLAB_UNRECLAIMABLE_B) +
-	       global_node_page_state_pages(NR_SLAB_RECLAIMABLE_B);
+	struct reclaim_state *others = current->reclaim_state;
+	struct reclaim_state ours = { };
+
+	current->reclaim_state = &ours;
+	sheaves_give_back();
+	current->reclaim_state = others;
+	return ours.reclaimed;
 }
+EXPORT_SYMBOL_IF_KUNIT(sheaves_free_pages);
 
 static int oom_fn(struct notifier_block *nb, unsigned long unused, void *freed)
 {
-	unsigned long before = slab_pages(), after;
-
-	if (!sheaves_give_back())
-		return NOTIFY_OK;
-	after = slab_pages();
-	if (after < before)
-		*(unsigned long *)freed += before - after;
+	*(unsigned long *)freed += sheaves_free_pages();
 	return NOTIFY_OK;
 }
 

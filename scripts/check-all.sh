@@ -6,8 +6,9 @@
 # and configurations is not run again; what has failed is. So an interrupted run goes on where it
 # was, and after a change to some kernel's configuration the others are left alone. Documents,
 # and the scripts here, count in the group `tools' only; what the tree has in tools/, not where
-# nothing but a kernel is built and its KUnit suites run; kselftests, not in user space, nor where
-# others are run; what is for user space, not for kselftests; attacks take the modules alone.
+# nothing but a kernel is built and its KUnit suites run; these, not where none of them is;
+# kselftests, not in user space, nor where others are run; what is for user space, not for
+# kselftests; attacks take the modules alone.
 #
 #   CASES="stress m-none"   those of these groups, or of these names
 #   RESUME=1                go on from scripts/check-all.record, too: what others have run, on
@@ -37,6 +38,7 @@ PAGE=$ROOT/Documentation/mm/${RST##*/}
 # What hangs has an end, too: that of the longest case, twice.
 LIMIT=${CASE_LIMIT:-43200}
 KSELFTESTS=tools/testing/selftests/slab
+SUITES='lib/tests/slab_*'
 CHOSEN=()
 PASSED=0 FAILED=0
 CASE_PID=
@@ -124,19 +126,24 @@ tree_keys() {
 	USER_KEY=$(git -C "$TREE" write-tree)
 	leave_out tools/mm tools/testing
 	KERNEL_KEY=$(git -C "$TREE" write-tree)
+	leave_out "$SUITES"
+	ATTACK_KEY=$(git -C "$TREE" write-tree)
 	rm -f "$GIT_INDEX_FILE"
 }
 
-# kselftests NAME...: the key of those of them, and of all that they share.
+# kselftests COMMAND: the key of those that it runs, and of all that they share. There are no
+# KUnit suites where it has them not run.
 kselftests() {
 	local -x GIT_INDEX_FILE=$DIR/index.$$
-	local name others=()
+	local name runs out=()
 
-	git -C "$TREE" read-tree "$SELFTEST_KEY"
+	runs=" $(run_by "$1") "
 	while read -r name; do
-		[[ " $* " == *" $name "* ]] || others+=("$KSELFTESTS/$name")
+		[[ "$runs" == *" $name "* ]] || out+=("$KSELFTESTS/$name")
 	done < <("$SCRIPTS/selftest.sh" -l)
-	[ ${#others[@]} -eq 0 ] || leave_out "${others[@]}"
+	[[ " $1 " != *[=\ ]kunit.enable=0\ * ]] || out+=("$SUITES")
+	git -C "$TREE" read-tree "$SELFTEST_KEY"
+	[ ${#out[@]} -eq 0 ] || leave_out "${out[@]}"
 	git -C "$TREE" write-tree
 	rm -f "$GIT_INDEX_FILE"
 }
@@ -182,8 +189,8 @@ key() {
 		*scripts/bisect.sh*) echo "$(trees_of "$3")" "$3" ;;
 		*scripts/lint.sh\ compile) echo "$SOURCE_KEY" "$3" ;;
 		native\ * | models\ *) echo "$USER_KEY" "$3" ;;
-		*scripts/selftest.sh*) echo "$(kselftests "$(run_by "$3")")" "$3" ;;
-		attacks\ *) echo "$KERNEL_KEY" "$(attack_modules)" "$3" ;;
+		*scripts/selftest.sh*) echo "$(kselftests "$3")" "$3" ;;
+		attacks\ *) echo "$ATTACK_KEY" "$(attack_modules)" "$3" ;;
 		*) echo "$TREE_KEY" "$3" ;;
 		esac
 		[ "$1" != tools ] || echo "$TOOLS_KEY"

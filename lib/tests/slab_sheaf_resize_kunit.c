@@ -36,8 +36,8 @@ static void rounds(unsigned int n)
 		sheaves_round();
 }
 
-static struct slab_test *with_flags(struct kunit *test, unsigned int feedback,
-				    slab_flags_t flags)
+static struct slab_test *with_objects(struct kunit *test, unsigned int size,
+				      unsigned int feedback, slab_flags_t flags)
 {
 	struct kmem_cache_args args = { };
 	struct slab_test *st;
@@ -46,10 +46,16 @@ static struct slab_test *with_flags(struct kunit *test, unsigned int feedback,
 		kunit_skip(test, "no CPU on a node with memory");
 	if (feedback & ~READ_ONCE(slab_feedback))
 		kunit_skip(test, "slab_sheaf.feedback= is in force");
-	st = with_cache(test, OBJECT_SIZE, flags, &args);
+	st = with_cache(test, size, flags, &args);
 	skip_without_sheaves(test);
 	set_feedback(st->cache, feedback);
 	return st;
+}
+
+static struct slab_test *with_flags(struct kunit *test, unsigned int feedback,
+				    slab_flags_t flags)
+{
+	return with_objects(test, OBJECT_SIZE, feedback, flags);
 }
 
 static struct slab_test *with_feedback(struct kunit *test, unsigned int feedback)
@@ -398,6 +404,14 @@ static void resize_is_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sheaf_capacity(s), 0);
 #ifdef CONFIG_SLUB_DEBUG
 	s = new_cache(test, "slab_kunit_debug", OBJECT_SIZE, SLAB_RED_ZONE, NULL);
+	KUNIT_EXPECT_EQ(test, resize_sheaves(s, 60), -EOPNOTSUPP);
+	KUNIT_EXPECT_EQ(test, sheaf_capacity(s), 0);
+	destroy_cache_of(test, s);
+#endif
+#ifdef CONFIG_DEBUG_OBJECTS
+	/* Who allocates from it has locks that call_rcu() needs. */
+	s = new_cache(test, "slab_kunit_objects", OBJECT_SIZE, SLAB_DEBUG_OBJECTS, NULL);
+	KUNIT_EXPECT_EQ(test, sheaf_capacity(s), 0);
 	KUNIT_EXPECT_EQ(test, resize_sheaves(s, 60), -EOPNOTSUPP);
 	KUNIT_EXPECT_EQ(test, sheaf_capacity(s), 0);
 	destroy_cache_of(test, s);
@@ -1010,6 +1024,26 @@ static void pressure(struct kunit *test)
 	expect_balance(test);
 }
 
+/* Who would kill somebody otherwise is told of each page, however few they are. */
+static void pressure_frees_pages(struct kunit *test)
+{
+	struct slab_test *st = with_objects(test, PAGE_SIZE << 3, BALANCE_PRESSURE, 0);
+	unsigned long pages, freed;
+
+	st->cache->min_partial = 0;
+	hold_and_drain(test, 2 * st->cap);
+	pages = st->cap * (slab_size(virt_to_slab(st->held)) >> PAGE_SHIFT);
+	release(test, 2 * st->cap);
+	KUNIT_ASSERT_NOT_NULL(test, sheaves_here(st)->spare);
+	/* As above. */
+	do {
+		freed = sheaves_free_pages();
+		cond_resched();
+	} while (READ_ONCE(sheaves_here(st)->spare));
+	KUNIT_EXPECT_GE(test, freed, pages);
+	expect_cached(test, st->cap);
+}
+
 /* Barns of many caches, all of them as large as they can be. */
 static void grow_all(struct kunit *test)
 {
@@ -1086,6 +1120,7 @@ static struct kunit_case resize_cases[] = {
 	KUNIT_CASE(switched_off),
 	KUNIT_CASE(sheaves_in_use_stay),
 	KUNIT_CASE(pressure),
+	KUNIT_CASE(pressure_frees_pages),
 	KUNIT_CASE(caps_hold),
 	{}
 };

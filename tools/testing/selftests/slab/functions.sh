@@ -60,7 +60,7 @@ FEEDBACK_WAS=
 hold_sizes() {
 	[ -w "$FEEDBACK" ] || return 0
 	read -r FEEDBACK_WAS <"$FEEDBACK"
-	echo "${1:-none}" >"$FEEDBACK"
+	echo "${1:-none}" >"$FEEDBACK" || ktap_exit_fail_msg "$FEEDBACK: cannot write ${1:-none}"
 }
 
 let_sizes_go() {

@@ -522,7 +522,7 @@ no_object_corrupted() {
 did() {
 	done_so_far "$1"
 	[ "$VALUE" -gt 0 ] && return
-	msg "$(cat "$TMP/$1.err" 2>/dev/null)"
+	msg "$1 did not happen: $(cat "$TMP/$1.err" 2>/dev/null)"
 	return 1
 }
 
