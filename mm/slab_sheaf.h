@@ -476,6 +476,7 @@ bool sheaves_round(void);
 /* When memory is short: mm/slab_sheaf_shrinker.c */
 unsigned long sheaves_give_back(void);
 unsigned long sheaves_free_pages(void);
+bool sheaves_put_off_oom(unsigned long pages, u64 now, u64 *next);
 
 /*
  * Somebody needs more than there is in sheaves: look from time to time at what is not

@@ -13,6 +13,7 @@
 #include <linux/cpumask.h>
 #include <linux/export.h>
 #include <linux/init.h>
+#include <linux/jiffies.h>
 #include <linux/limits.h>
 #include <linux/list.h>
 #include <linux/lockdep.h>
@@ -23,11 +24,25 @@
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/shrinker.h>
+#include <linux/slab.h>
 #include <linux/swap.h>
 #include <trace/events/slab_sheaf.h>
 #include <kunit/visibility.h>
 
 #include "slab_sheaf.h"
+
+/* It takes its time to look at the spares of all CPUs: so often at most. */
+#define COUNT_INTERVAL	(HZ / 4)
+/* So often may who wants to kill somebody be put off. */
+#define OOM_INTERVAL	(10 * HZ)
+
+/* What the spares on a node had when they were counted last. Under slab_mutex. */
+struct counted_spares {
+	unsigned long nr;
+	u64 again_at;
+};
+
+static struct counted_spares *counted_spares __ro_after_init;
 
 static bool is_cold(const struct node_barn *barn)
 {
@@ -124,8 +139,11 @@ static unsigned long squeeze(int node, unsigned long nr)
 	taken = squeeze_barns(node, true, nr, &sheaves);
 	if (taken < nr)
 		taken += squeeze_barns(node, false, nr - taken, &sheaves);
-	if (taken < nr)
+	if (taken < nr) {
 		taken += squeeze_cpus(node, nr - taken, &sheaves);
+		if (counted_spares)
+			counted_spares[node].again_at = 0;
+	}
 	trace_slab_sheaf_shrink(node, nr, taken);
 	sheaves_trim(&sheaves);
 	return taken;
@@ -168,10 +186,17 @@ static unsigned long count_spares(int node)
 	return nr;
 }
 
-/* Spares are for when the barns have nothing: it takes its time to look at all of them. */
-static unsigned long count_node(int node)
+static unsigned long recent_spares(int node)
 {
-	return count_barns(node) ?: count_spares(node);
+	struct counted_spares *c = &counted_spares[node];
+	u64 now = get_jiffies_64();
+
+	lockdep_assert_held(&slab_mutex);
+	if (now >= c->again_at) {
+		c->nr = count_spares(node);
+		c->again_at = now + COUNT_INTERVAL;
+	}
+	return c->nr;
 }
 
 /* Reclaim knows nodes that have memory: they have what is in the barns of others, too. */
@@ -185,7 +210,7 @@ static unsigned long count_fn(struct shrinker *shrinker,
 		return 0;
 	for_each_online_node(node)
 		if (sheaf_paying_node(node) == sc->nid)
-			nr += count_node(node);
+			nr += count_barns(node) + recent_spares(node);
 	mutex_unlock(&slab_mutex);
 	return nr ?: SHRINK_EMPTY;
 }
@@ -229,8 +254,8 @@ EXPORT_SYMBOL_IF_KUNIT(sheaves_give_back);
 /**
  * sheaves_free_pages - the same, for who wants pages
  *
- * What this task frees is counted. The statistics of slabs have it later, and what others
- * do, too.
+ * What this task frees meanwhile is counted. The statistics of slabs have it later, and
+ * what others do, too.
  *
  * Context: As sheaves_give_back().
  * Return: The number of pages that are free now.
@@ -239,17 +264,45 @@ unsigned long sheaves_free_pages(void)
 {
 	struct reclaim_state *others = current->reclaim_state;
 	struct reclaim_state ours = { };
+	unsigned long nr;
 
 	current->reclaim_state = &ours;
-	sheaves_give_back();
+	nr = sheaves_give_back();
 	current->reclaim_state = others;
-	return ours.reclaimed;
+	if (others)
+		others->reclaimed += ours.reclaimed;
+	return nr ? ours.reclaimed : 0;
 }
 EXPORT_SYMBOL_IF_KUNIT(sheaves_free_pages);
 
+/**
+ * sheaves_put_off_oom - whether who wants to kill somebody shall try again instead
+ * @pages: How many were freed.
+ * @now: What time it is, in jiffies.
+ * @next: When he may be put off again. Changed, if he is.
+ *
+ * Others may fill sheaves as fast as they are emptied, with pages that he must not have, or
+ * which are too small for him: that must not go on for ever.
+ *
+ * Context: Any, if nobody else uses @next.
+ * Return: Whether he shall.
+ */
+bool sheaves_put_off_oom(unsigned long pages, u64 now, u64 *next)
+{
+	if (!pages || now < *next)
+		return false;
+	*next = now + OOM_INTERVAL;
+	return true;
+}
+EXPORT_SYMBOL_IF_KUNIT(sheaves_put_off_oom);
+
 static int oom_fn(struct notifier_block *nb, unsigned long unused, void *freed)
 {
-	*(unsigned long *)freed += sheaves_free_pages();
+	unsigned long pages = sheaves_free_pages();
+	static u64 next;	/* under oom_lock */
+
+	if (sheaves_put_off_oom(pages, get_jiffies_64(), &next))
+		*(unsigned long *)freed += pages;
 	return NOTIFY_OK;
 }
 
@@ -257,9 +310,11 @@ static struct notifier_block oom_block = { .notifier_call = oom_fn };
 
 static int __init sheaf_shrinker_init(void)
 {
-	struct shrinker *shrinker;
+	struct shrinker *shrinker = NULL;
 
-	shrinker = shrinker_alloc(SHRINKER_NUMA_AWARE, "slab-sheaves");
+	counted_spares = kcalloc(nr_node_ids, sizeof(*counted_spares), GFP_KERNEL);
+	if (counted_spares)
+		shrinker = shrinker_alloc(SHRINKER_NUMA_AWARE, "slab-sheaves");
 	if (shrinker) {
 		shrinker->count_objects = count_fn;
 		shrinker->scan_objects = scan_fn;
