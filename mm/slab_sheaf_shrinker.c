@@ -17,6 +17,7 @@
 #include <linux/limits.h>
 #include <linux/list.h>
 #include <linux/lockdep.h>
+#include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/notifier.h>
@@ -129,6 +130,17 @@ static unsigned long squeeze_cpus(int node, unsigned long nr,
 	return taken;
 }
 
+static unsigned long squeeze_spares(int node, unsigned long nr,
+				    struct list_head *sheaves)
+{
+	unsigned long taken = squeeze_cpus(node, nr, sheaves);
+	struct counted_spares *c = counted_spares;
+
+	if (c)
+		c[node].nr -= min(c[node].nr, taken);
+	return taken;
+}
+
 /* The coldest first. */
 static unsigned long squeeze(int node, unsigned long nr)
 {
@@ -139,11 +151,8 @@ static unsigned long squeeze(int node, unsigned long nr)
 	taken = squeeze_barns(node, true, nr, &sheaves);
 	if (taken < nr)
 		taken += squeeze_barns(node, false, nr - taken, &sheaves);
-	if (taken < nr) {
-		taken += squeeze_cpus(node, nr - taken, &sheaves);
-		if (counted_spares)
-			counted_spares[node].again_at = 0;
-	}
+	if (taken < nr)
+		taken += squeeze_spares(node, nr - taken, &sheaves);
 	trace_slab_sheaf_shrink(node, nr, taken);
 	sheaves_trim(&sheaves);
 	return taken;

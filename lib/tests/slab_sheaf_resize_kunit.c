@@ -1028,7 +1028,7 @@ static void pressure(struct kunit *test)
 static void pressure_frees_pages(struct kunit *test)
 {
 	struct slab_test *st = with_objects(test, 5 * PAGE_SIZE, BALANCE_PRESSURE, 0);
-	unsigned long pages, freed = 0;
+	unsigned long pages, freed = 0, end = jiffies + 60 * HZ;
 	unsigned int i;
 
 	st->cache->min_partial = 0;
@@ -1045,7 +1045,7 @@ static void pressure_frees_pages(struct kunit *test)
 		do {
 			freed = sheaves_free_pages();
 			cond_resched();
-		} while (READ_ONCE(sheaves_here(st)->spare));
+		} while (READ_ONCE(sheaves_here(st)->spare) && time_before(jiffies, end));
 		grab(test, 2 * st->cap);
 	}
 	KUNIT_EXPECT_GE(test, freed, pages);
