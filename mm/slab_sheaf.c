@@ -70,12 +70,11 @@
  * others are made (kmem_cache, kmem_cache_node), for caches with debugging,
  * whose checks are made in the slab tier, for the one of debugobjects, for all that
  * is created before kmalloc() works (until it does), and for all caches if the user
- * says so. Their
- * main is slab_no_sheaf for ever, an array without any room. Being empty it
- * refuses to serve allocations, being full it refuses frees: the hot paths need
- * no test of their own for such caches. It is also what main is on a CPU that
- * has not used the cache yet, since sheaves are only allocated when they are
- * first needed.
+ * says so. Their main is slab_no_sheaf for ever, an array without any room. Being
+ * empty it refuses to serve allocations, being full it refuses frees: the hot paths
+ * need no test of their own for such caches. It is also what main is on a CPU that
+ * has not used the cache yet, since sheaves are only allocated when they are first
+ * needed.
  *
  * The spare may be taken away. A CPU that must not be disturbed (cpu_is_isolated())
  * keeps its sheaves to itself, and nobody makes it give them back, except for the

@@ -21,14 +21,25 @@
 #include "internal.h"
 #include "slab_sheaf.h"
 
-/* See sheaves_trylock(): if it cannot be had now, the write begins anew. */
-static int lock_in_file(void)
+/**
+ * slab_restart_write - have the write to a file of a cache begin anew
+ *
+ * For who could not have the locks that he needs, and must not wait for them here: see
+ * sheaves_trylock().
+ *
+ * Context: Task that holds no lock.
+ * Return: What the file shall return.
+ */
+int slab_restart_write(void)
 {
-	if (sheaves_trylock())
-		return 0;
-	/* Whoever has it may need this CPU. */
+	/* Whoever has them may need this CPU. */
 	msleep(20);
 	return restart_syscall();
+}
+
+static int lock_in_file(void)
+{
+	return sheaves_trylock() ? 0 : slab_restart_write();
 }
 
 static ssize_t sheaf_capacity_show(struct kmem_cache *s, char *buf)
