@@ -2,9 +2,10 @@
 /*
  * What sheaves hold is given back when memory is short
  *
- * A shrinker has what is in the barns: first of those in which nothing has moved in
- * this interval, then the others, the oldest sheaves first; then the spare sheaves of the
- * CPUs. Before anybody is killed for want of memory, all of that is given back.
+ * A shrinker has the full sheaves of the barns: first of those in which nothing has moved
+ * in this interval, then of all, the oldest first; then the spare sheaves of the CPUs.
+ * Before anybody is killed for want of memory, all of that is given back. Empty sheaves
+ * are left to the rounds of mm/slab_sheaf_trim.c.
  *
  * Locks. All caches are walked under slab_mutex, if it can be had at once: somebody who
  * holds it may be waiting for memory.
@@ -73,7 +74,7 @@ static unsigned long squeeze_barn(struct node_barn *barn, unsigned long nr,
 	return taken;
 }
 
-static unsigned long squeeze_barns(int node, bool cold, unsigned long nr,
+static unsigned long squeeze_barns(int node, bool only_cold, unsigned long nr,
 				   struct list_head *sheaves)
 {
 	unsigned long taken = 0;
@@ -85,11 +86,12 @@ static unsigned long squeeze_barns(int node, bool cold, unsigned long nr,
 		if (!s->barns || !sheaf_follows(s, BALANCE_PRESSURE))
 			continue;
 		barn = READ_ONCE(s->barns[node]);
-		if (!barn || is_cold(barn) != cold)
+		if (!barn || (only_cold && !is_cold(barn)))
 			continue;
 		taken += squeeze_barn(barn, nr - taken, sheaves);
 		if (taken >= nr)
 			break;
+		cond_resched();
 	}
 	return taken;
 }

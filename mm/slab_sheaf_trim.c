@@ -261,6 +261,7 @@ void sheaves_trim(struct list_head *sheaves)
 			continue;
 		stat_add(s, SHEAF_TRIM, sheaf->size);
 		trace_slab_sheaf_trim(s->name, sheaf->size, sheaf->capacity);
+		cond_resched();
 	}
 	release_sheaves(sheaves);
 }
