@@ -83,12 +83,18 @@ static bool adds_up(struct list_head *sheaves, unsigned int counted,
 	return !counted;
 }
 
+/* Of a list that something was added to. A limit that was lowered since does not count. */
+static void check_limit(struct node_barn *barn, unsigned int nr, unsigned int max)
+{
+	if (nr > max)
+		barn->overfull = true;
+}
+
 /* What is counted is what there is. */
 static bool barn_adds_up(struct node_barn *barn)
 {
 	unsigned long objects = 0, ignored = 0;
 
-	lockdep_assert_held(&barn->lock);
 	if (barn->nr_full + barn->nr_empty > CHECK_LENGTH &&
 	    barn->checks++ % CHECK_LENGTH)
 		return true;
@@ -97,18 +103,24 @@ static bool barn_adds_up(struct node_barn *barn)
 	       objects == barn->nr_objects;
 }
 
-/* Who prints may need an object of this very cache: not under the lock. */
-static void barn_complain(struct node_barn *barn)
+/* What is wrong with it, or NULL. */
+static const char *check_barn(struct node_barn *barn)
 {
-	sheaf_complain(NULL, "a barn that has not what it counts", barn);
+	lockdep_assert_held(&barn->lock);
+	if (barn->overfull) {
+		barn->overfull = false;
+		return "a barn that has more than it accepts";
+	}
+	return barn_adds_up(barn) ? NULL : "a barn that has not what it counts";
 }
 #else
-static __always_inline bool barn_adds_up(struct node_barn *barn)
-{
-	return true;
-}
+static __always_inline void
+check_limit(struct node_barn *barn, unsigned int nr, unsigned int max) { }
 
-static __always_inline void barn_complain(struct node_barn *barn) { }
+static __always_inline const char *check_barn(struct node_barn *barn)
+{
+	return NULL;
+}
 #endif
 
 #define lock_barn(barn, flags)						\
@@ -122,11 +134,12 @@ do {									\
 #define unlock_barn(barn, flags)					\
 do {									\
 	struct node_barn *__barn = (barn);				\
-	bool __right = barn_adds_up(__barn);				\
+	const char *__wrong = check_barn(__barn);			\
 									\
 	spin_unlock_irqrestore(&__barn->lock, flags);			\
-	if (!__right)							\
-		barn_complain(__barn);					\
+	/* Who prints may need an object of this very cache. */		\
+	if (__wrong)							\
+		sheaf_complain(NULL, __wrong, __barn);			\
 } while (0)
 
 static void add_full(struct node_barn *barn, struct slab_sheaf *sheaf)
@@ -136,6 +149,7 @@ static void add_full(struct node_barn *barn, struct slab_sheaf *sheaf)
 	lockdep_assert_held(&barn->lock);
 	list_add(&sheaf->barn_list, &barn->sheaves_full);
 	WRITE_ONCE(barn->nr_full, nr);
+	check_limit(barn, nr, barn->max_full);
 	WRITE_ONCE(barn->nr_objects, barn->nr_objects + sheaf->size);
 	if (nr > barn->range_full.high)
 		WRITE_ONCE(barn->range_full.high, nr);
@@ -148,6 +162,7 @@ static void add_empty(struct node_barn *barn, struct slab_sheaf *sheaf)
 	lockdep_assert_held(&barn->lock);
 	list_add(&sheaf->barn_list, &barn->sheaves_empty);
 	WRITE_ONCE(barn->nr_empty, nr);
+	check_limit(barn, nr, barn->max_empty);
 }
 
 /* Nor is one added to a list that is wrong. Whoever takes one from there sees that. */

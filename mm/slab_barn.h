@@ -84,6 +84,7 @@ static inline bool sheaf_is_linked(const struct list_head *entry)
  *	     protected by @lock: see mm/slab_sheaf_grow.c.
  * @payer: The node whose memory that is. As @granted.
  * @checks: How often somebody could have looked at the lists.
+ * @overfull: There was more on a list than it accepts, when something was put there.
  * @demand: What the barn could not do. Not protected, and not the barn's business, either.
  */
 struct node_barn {
@@ -104,6 +105,7 @@ struct node_barn {
 	struct barn_demand demand;
 #ifdef CONFIG_DEBUG_SLAB_SHEAVES
 	unsigned int checks;
+	bool overfull;
 #endif
 };
 

@@ -77,6 +77,7 @@
 #include <linux/rcupdate.h>
 #include <linux/sched/isolation.h>
 #include <linux/spinlock.h>
+#include <linux/timer.h>
 #include <linux/workqueue.h>
 #include <kunit/visibility.h>
 
@@ -156,6 +157,7 @@ static void queue_init(struct rcu_queue *q)
 
 static void queue_add(struct rcu_queue *q, struct slab_sheaf *sheaf)
 {
+	sheaf_check_queued(sheaf);
 	sheaf->next = NULL;
 	sheaf->gp = get_state_synchronize_rcu();
 	*q->last = sheaf;
@@ -171,6 +173,7 @@ static struct slab_sheaf *queue_del(struct rcu_queue *q)
 	q->first = sheaf->next;
 	if (!q->first)
 		q->last = &q->first;
+	sheaf_check_taken(sheaf);
 	return sheaf;
 }
 
@@ -1187,15 +1190,31 @@ void kfree_rcu_sheaves_go_on(unsigned int cpu)
 EXPORT_SYMBOL_IF_KUNIT(kfree_rcu_sheaves_go_on);
 #endif
 
-/* The lock order that is told above is known before anybody depends on it. */
+static void do_nothing(struct timer_list *timer) { }
+static void never_mind(struct rcu_head *head) { }
+
+/*
+ * The lock orders that are told above, and in mm/slab_sheaf.c, are known before anybody
+ * depends on them.
+ */
 static void __init tell_lock_order(struct rcu_sheaves *rs)
 {
+	static struct rcu_head head;
+	struct timer_list timer;
+
 	if (!IS_ENABLED(CONFIG_PROVE_LOCKING))
 		return;
+	timer_setup_on_stack(&timer, do_nothing, 0);
+	mutex_lock(&barrier_mutex);
 	local_lock(&kmem_cache->cpu_sheaves->lock);
 	raw_spin_lock_irq(&rs->lock);
+	mod_timer(&timer, jiffies + HZ);
+	call_rcu(&head, never_mind);
 	raw_spin_unlock_irq(&rs->lock);
 	local_unlock(&kmem_cache->cpu_sheaves->lock);
+	mutex_unlock(&barrier_mutex);
+	timer_delete_sync(&timer);
+	destroy_timer_on_stack(&timer);
 }
 
 static int __init kfree_rcu_sheaves_init(void)

@@ -344,7 +344,8 @@ static void give_spare(struct slub_percpu_sheaves *pcs,
 static void set_main(struct slub_percpu_sheaves *pcs, struct slab_sheaf *sheaf)
 {
 	lockdep_assert_held(&pcs->lock);
-	sheaf_check_used(pcs, sheaf);
+	if (sheaf != pcs->main)
+		sheaf_check_used(pcs, sheaf);
 	/* As in give_spare(), for who counts. */
 	smp_store_release(&pcs->main, sheaf);
 }
@@ -418,7 +419,7 @@ static __always_inline bool put_full(struct kmem_cache *s,
 {
 	sheaf_check_full(s, full);
 	if (!barn_put_full(barn, full)) {
-		sheaf_check_taken(full);
+		sheaf_check_refused(full);
 		return false;
 	}
 	trace_slab_barn_put(s, barn, false);
@@ -431,7 +432,7 @@ static __always_inline bool put_empty(struct kmem_cache *s,
 {
 	sheaf_check_empty(s, empty);
 	if (!barn_put_empty(barn, empty)) {
-		sheaf_check_taken(empty);
+		sheaf_check_refused(empty);
 		return false;
 	}
 	trace_slab_barn_put_empty(s, barn);
@@ -447,7 +448,7 @@ swap_empty(struct kmem_cache *s, struct node_barn *barn, struct slab_sheaf **emp
 	sheaf_check_empty(s, *empty);
 	full = barn_swap_empty(barn, empty);
 	if (IS_ENABLED(CONFIG_DEBUG_SLAB_SHEAVES) && *empty)
-		sheaf_check_taken(*empty);
+		sheaf_check_refused(*empty);
 	if (full) {
 		sheaf_check_got(s, full, true);
 		trace_slab_barn_get(s, barn, !*empty);
@@ -463,7 +464,7 @@ swap_full(struct kmem_cache *s, struct node_barn *barn, struct slab_sheaf *full)
 	sheaf_check_full(s, full);
 	empty = barn_swap_full(barn, full);
 	if (!empty) {
-		sheaf_check_taken(full);
+		sheaf_check_refused(full);
 		return NULL;
 	}
 	sheaf_check_got(s, empty, false);
@@ -1585,6 +1586,8 @@ bool sheaf_free_remote(struct kmem_cache *s, void *object)
 		return true;
 	}
 	WRITE_ONCE(pcs->remote, NULL);
+	if (sheaf)
+		sheaf_check_unused(sheaf);
 	local_unlock(&s->cpu_sheaves->lock);
 
 	sheaf = sound_full(s, sheaf, false);

@@ -10,16 +10,21 @@
  * The book has two bits for each eight bytes of memory, a thirty-second part of it (for
  * each four, where objects may begin there), which say whether what begins there has been
  * put somewhere, or taken from there. Of an object that means a sheaf, whichever; of a
- * sheaf, a barn or the place of a CPU's spare. What is put must not be somewhere already,
- * what is taken must have been put, and what slabs get or give must be nowhere. A sheaf
- * that was freed is not used any more, until there is a new one. Of what began before there
- * was a book, nothing is known, and nothing is said, until it moves again.
+ * sheaf, a barn, the place of a CPU's spare, or a queue of kfree_rcu(). What is put must not
+ * be somewhere already, what is taken must have been put, and what slabs get or give must be
+ * nowhere. A sheaf that was freed is not used any more, until there is a new one. Of what
+ * began before there was a book, nothing is known, and nothing is said, until it moves again.
+ *
+ * Nothing begins in the middle of a sheaf, so the book has room for more about it: in the
+ * second place of a sheaf it says whether a CPU uses it, as main, for the objects of other
+ * nodes or for those of kfree_rcu(). Nobody begins to use what is used, by another CPU or for
+ * something else. It is until it is taken from where it was put meanwhile, or given back.
  *
  * What goes into a sheaf has to be an object of its cache, from its first byte. One that
  * anybody may allocate from has no objects of KFENCE, which would not be guarded any more,
  * nor of the memory reserves. A full sheaf in a barn is full, an empty one empty, when it is
  * put and when it is taken, and a sheaf that is freed is nowhere. What a barn counts is what
- * there is: mm/slab_barn.c looks after that itself.
+ * there is, and no more is put there than it accepts: mm/slab_barn.c looks after that itself.
  *
  * Who puts, writes it down before others can see it; who takes, when he has it to himself.
  * So no lock is needed: there are no two who do it with the same thing at once, unless
@@ -285,6 +290,13 @@ static void check_cpu(const struct slub_percpu_sheaves *pcs,
 		sheaf_complain(s, "a sheaf of another cache, for a CPU", sheaf);
 }
 
+/* Where the book has whether a CPU uses it: see the comment at the head of this file. */
+static const void *use_of(const struct slab_sheaf *sheaf)
+{
+	BUILD_BUG_ON(sizeof(*sheaf) < 2 << GRANULE_SHIFT);
+	return (const char *)sheaf + BIT(GRANULE_SHIFT);
+}
+
 /* Returns what was known of it. */
 static enum state note_sheaf(const struct kmem_cache *s,
 			     const struct slab_sheaf *sheaf, enum state state)
@@ -294,6 +306,14 @@ static enum state note_sheaf(const struct kmem_cache *s,
 	if (was == STATE_FREED)
 		sheaf_complain(s, "a sheaf that was freed", sheaf);
 	return was;
+}
+
+static void note_taken(struct slab_sheaf *sheaf)
+{
+	const struct kmem_cache *s = cache_of(sheaf);
+
+	if (note_sheaf(s, sheaf, STATE_TAKEN) == STATE_TAKEN)
+		sheaf_complain(s, "a sheaf out of where it was not", sheaf);
 }
 
 static void note_put(const struct kmem_cache *s, struct slab_sheaf *sheaf)
@@ -310,6 +330,7 @@ static void note_put(const struct kmem_cache *s, struct slab_sheaf *sheaf)
  */
 void sheaf_check_new(struct slab_sheaf *sheaf)
 {
+	sheaf_check_unused(sheaf);
 	write_down(sheaf, STATE_TAKEN);
 }
 EXPORT_SYMBOL_IF_KUNIT(sheaf_check_new);
@@ -378,19 +399,29 @@ void sheaf_check_got(const struct kmem_cache *s, struct slab_sheaf *sheaf,
 EXPORT_SYMBOL_IF_KUNIT(sheaf_check_got);
 
 /**
- * sheaf_check_taken - check a sheaf that was taken, or not accepted after all
+ * sheaf_check_taken - check a sheaf that was taken from where it was
  * @sheaf: The sheaf, which nobody else has.
  *
  * Context: Any.
  */
 void sheaf_check_taken(struct slab_sheaf *sheaf)
 {
-	const struct kmem_cache *s = cache_of(sheaf);
-
-	if (note_sheaf(s, sheaf, STATE_TAKEN) == STATE_TAKEN)
-		sheaf_complain(s, "a sheaf out of where it was not", sheaf);
+	sheaf_check_unused(sheaf);
+	note_taken(sheaf);
 }
 EXPORT_SYMBOL_IF_KUNIT(sheaf_check_taken);
+
+/**
+ * sheaf_check_refused - note that a sheaf was not accepted where it was to be put
+ * @sheaf: The sheaf, which a CPU may still use.
+ *
+ * Context: Any.
+ */
+void sheaf_check_refused(struct slab_sheaf *sheaf)
+{
+	note_taken(sheaf);
+}
+EXPORT_SYMBOL_IF_KUNIT(sheaf_check_refused);
 
 /**
  * sheaf_check_used - check a sheaf that a CPU begins to use, as its main, or to collect
@@ -408,8 +439,34 @@ void sheaf_check_used(const struct slub_percpu_sheaves *pcs,
 	if (note_sheaf(cache_of(sheaf), sheaf, STATE_TAKEN) == STATE_PUT)
 		sheaf_complain(cache_of(sheaf),
 			       "a sheaf in use that is somewhere else", sheaf);
+	if (write_down(use_of(sheaf), STATE_PUT) == STATE_PUT)
+		sheaf_complain(cache_of(sheaf), "a sheaf in use twice", sheaf);
 }
 EXPORT_SYMBOL_IF_KUNIT(sheaf_check_used);
+
+/**
+ * sheaf_check_unused - note that a CPU does not use a sheaf any more
+ * @sheaf: The sheaf, which is put nowhere, and may be used again.
+ *
+ * Context: Any.
+ */
+void sheaf_check_unused(struct slab_sheaf *sheaf)
+{
+	write_down(use_of(sheaf), STATE_TAKEN);
+}
+EXPORT_SYMBOL_IF_KUNIT(sheaf_check_unused);
+
+/**
+ * sheaf_check_queued - check a sheaf that waits for a grace period from now on
+ * @sheaf: The sheaf, before others can see it there.
+ *
+ * Context: Any.
+ */
+void sheaf_check_queued(struct slab_sheaf *sheaf)
+{
+	note_put(cache_of(sheaf), sheaf);
+}
+EXPORT_SYMBOL_IF_KUNIT(sheaf_check_queued);
 
 /**
  * sheaf_check_released - note that a sheaf is given back, from wherever it was
@@ -419,6 +476,7 @@ EXPORT_SYMBOL_IF_KUNIT(sheaf_check_used);
  */
 void sheaf_check_released(struct slab_sheaf *sheaf)
 {
+	sheaf_check_unused(sheaf);
 	note_sheaf(cache_of(sheaf), sheaf, STATE_TAKEN);
 }
 EXPORT_SYMBOL_IF_KUNIT(sheaf_check_released);
@@ -434,6 +492,8 @@ void sheaf_check_freed(const struct kmem_cache *s, struct slab_sheaf *sheaf)
 {
 	if (sheaf->size)
 		sheaf_complain(s, "a sheaf that is freed with objects", sheaf);
+	/* An object may begin there afterwards. */
+	write_down(use_of(sheaf), STATE_UNKNOWN);
 	if (note_sheaf(s, sheaf, STATE_FREED) == STATE_PUT)
 		sheaf_complain(s, "a sheaf that is freed where it is", sheaf);
 }

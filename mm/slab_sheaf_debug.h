@@ -30,12 +30,18 @@ void sheaf_check_spare(const struct slub_percpu_sheaves *pcs,
 void sheaf_check_got(const struct kmem_cache *s, struct slab_sheaf *sheaf,
 		     bool full);
 void sheaf_check_taken(struct slab_sheaf *sheaf);
+void sheaf_check_refused(struct slab_sheaf *sheaf);
 void sheaf_check_used(const struct slub_percpu_sheaves *pcs,
 		      struct slab_sheaf *sheaf);
+void sheaf_check_unused(struct slab_sheaf *sheaf);
+void sheaf_check_queued(struct slab_sheaf *sheaf);
 void sheaf_check_released(struct slab_sheaf *sheaf);
 void sheaf_check_freed(const struct kmem_cache *s, struct slab_sheaf *sheaf);
 #else
 /* What calls them is the same code as if they were not there. */
+static __always_inline void
+sheaf_complain(const struct kmem_cache *s, const char *what,
+	       const void *which) { }
 static __always_inline void
 sheaf_check_fits(const struct kmem_cache *s, void **p, unsigned int nr) { }
 static __always_inline void
@@ -56,9 +62,12 @@ static __always_inline void
 sheaf_check_got(const struct kmem_cache *s, struct slab_sheaf *sheaf,
 		bool full) { }
 static __always_inline void sheaf_check_taken(struct slab_sheaf *sheaf) { }
+static __always_inline void sheaf_check_refused(struct slab_sheaf *sheaf) { }
 static __always_inline void
 sheaf_check_used(const struct slub_percpu_sheaves *pcs,
 		 struct slab_sheaf *sheaf) { }
+static __always_inline void sheaf_check_unused(struct slab_sheaf *sheaf) { }
+static __always_inline void sheaf_check_queued(struct slab_sheaf *sheaf) { }
 static __always_inline void sheaf_check_released(struct slab_sheaf *sheaf) { }
 static __always_inline void
 sheaf_check_freed(const struct kmem_cache *s, struct slab_sheaf *sheaf) { }

@@ -2,8 +2,8 @@
 /*
  * What sheaves hold is given back when memory is short
  *
- * A shrinker has the full sheaves of the barns: first of those in which nothing has moved
- * in this interval, then of all, the oldest first; then the spare sheaves of the CPUs.
+ * A shrinker has the full sheaves of the barns: first of those that have not had fewer in
+ * this interval, then of all, the oldest first; then the spare sheaves of the CPUs.
  * Before anybody is killed for want of memory, all of that is given back. Empty sheaves
  * are left to the rounds of mm/slab_sheaf_trim.c.
  *

@@ -27,7 +27,7 @@
  * For who could not have the locks that he needs, and must not wait for them here: see
  * sheaves_trylock().
  *
- * Context: Task that holds no lock.
+ * Context: Task that holds none of the locks that it could not have.
  * Return: What the file shall return.
  */
 int slab_restart_write(void)

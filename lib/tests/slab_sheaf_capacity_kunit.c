@@ -137,6 +137,33 @@ static void sheaf_alloc_does_not_recurse(struct kunit *test)
 		destroy_cache_of(test, s);
 	}
 }
+
+/*
+ * Elsewhere: a sheaf was freed that the profiling of allocations did not know, and it
+ * complained. Nobody accounts for sheaves: their slabs have no place to write that.
+ */
+static void sheaves_are_not_profiled(struct kunit *test)
+{
+	struct kmem_cache_args args = { };
+	unsigned int size;
+
+	if (!mem_alloc_profiling_enabled())
+		kunit_skip(test, "memory allocation profiling is off");
+	for (size = 64; size <= PAGE_SIZE; size *= 2) {
+		struct slab_sheaf *main;
+		struct kmem_cache *s;
+
+		args.sheaf_capacity = size / sizeof(void *);
+		s = new_cache(test, "slab_kunit_probe", OBJECT_SIZE, 0, &args);
+		if (s->sheaf_capacity < 2)
+			kunit_skip(test, "there are no sheaves, or no room in them");
+		kmem_cache_free(s, kmem_cache_alloc(s, GFP_KERNEL | __GFP_NOFAIL));
+		main = this_cpu_read(s->cpu_sheaves->main);
+		if (virt_to_slab(main))
+			KUNIT_EXPECT_NULL(test, slab_obj_exts(virt_to_slab(main)));
+		destroy_cache_of(test, s);
+	}
+}
 #endif
 
 /* Who asks for a capacity does not share a cache, in either direction. */
@@ -284,6 +311,7 @@ static struct kunit_case capacity_cases[] = {
 	KUNIT_CASE_PARAM(requested_capacity, requests_gen_params),
 #ifdef CONFIG_SLAB_SHEAVES
 	KUNIT_CASE(sheaf_alloc_does_not_recurse),
+	KUNIT_CASE(sheaves_are_not_profiled),
 #endif
 	KUNIT_CASE(requested_capacity_is_not_shared),
 	KUNIT_CASE(absurd_capacity),

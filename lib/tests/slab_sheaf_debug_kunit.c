@@ -246,6 +246,52 @@ static void sheaf_in_no_place(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, complaints(), 0);
 }
 
+/* Nor does a CPU stop to use it because a barn refuses it; but when somebody takes it. */
+static void sheaf_in_use_twice(struct kunit *test)
+{
+	struct slab_test *st = with_checked_cache(test);
+	struct slab_sheaf *sheaf = made_up_sheaf(test, 0);
+
+	sheaf_check_used(sheaves_here(st), sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+	sheaf_check_used(sheaves_here(st), sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+	sheaf_check_empty(st->cache, sheaf);
+	sheaf_check_refused(sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+	sheaf_check_used(sheaves_here(st), sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+	sheaf_check_empty(st->cache, sheaf);
+	sheaf_check_got(st->cache, sheaf, false);
+	sheaf_check_used(sheaves_here(st), sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+	sheaf_check_unused(sheaf);
+	sheaf_check_used(sheaves_here(st), sheaf);
+	sheaf_check_released(sheaf);
+	sheaf_check_used(sheaves_here(st), sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+	sheaf_check_freed(st->cache, sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+}
+
+static void sheaf_waits_twice(struct kunit *test)
+{
+	struct slab_test *st = with_checked_cache(test);
+	struct slab_sheaf *sheaf = made_up_sheaf(test, 2);
+
+	sheaf_check_used(sheaves_here(st), sheaf);
+	sheaf_check_queued(sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+	sheaf_check_queued(sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+	sheaf_check_taken(sheaf);
+	sheaf_check_used(sheaves_here(st), sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+	sheaf->size = 0;
+	sheaf_check_freed(st->cache, sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+}
+
 static void sheaf_that_is_not_full(struct kunit *test)
 {
 	struct slab_test *st = with_checked_cache(test);
@@ -283,6 +329,7 @@ static void sheaf_of_another_cache_for_a_cpu(struct kunit *test)
 
 	sheaf_check_used(sheaves_here(st), sheaf);
 	KUNIT_EXPECT_EQ(test, complaints(), 0);
+	sheaf_check_unused(sheaf);
 	sheaf->cache = virt_to_slab(sheaf)->slab_cache;
 	sheaf_check_used(sheaves_here(st), sheaf);
 	KUNIT_EXPECT_EQ(test, complaints(), 1);
@@ -422,6 +469,8 @@ static struct kunit_case debug_cases[] = {
 	KUNIT_CASE(inside_of_an_object),
 	KUNIT_CASE(sheaf_in_two_places),
 	KUNIT_CASE(sheaf_in_no_place),
+	KUNIT_CASE(sheaf_in_use_twice),
+	KUNIT_CASE(sheaf_waits_twice),
 	KUNIT_CASE(sheaf_that_is_not_full),
 	KUNIT_CASE(sheaf_of_another_cache),
 	KUNIT_CASE(sheaf_of_another_cache_for_a_cpu),

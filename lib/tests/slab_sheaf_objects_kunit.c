@@ -437,6 +437,41 @@ static void kfence_is_kept_out(struct kunit *test)
 	expect_cached(test, cached);
 }
 
+/*
+ * Where pages have 64K, or slabs are large, there are thousands of small objects in a slab.
+ * Each is handed out once, and all come back.
+ */
+static void thousands_in_a_slab(struct kunit *test)
+{
+	struct kmem_cache *s = new_cache(test, "slab_kunit_small", sizeof(long), 0, NULL);
+	bool warned = test_taint(TAINT_WARN);
+	unsigned int i, nr, wrong = 0;
+	unsigned long **objects;
+
+	not_with_faults(test);
+	objects = kmem_cache_alloc(s, GFP_KERNEL | __GFP_NOFAIL);
+	nr = 2 * virt_to_slab(objects)->objects;
+	kmem_cache_free(s, objects);
+
+	objects = kunit_kcalloc(test, nr, sizeof(*objects), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, objects);
+	for (i = 0; i < nr; i++) {
+		objects[i] = kmem_cache_alloc(s, GFP_KERNEL | __GFP_NOFAIL);
+		*objects[i] = i;
+	}
+	for (i = 0; i < nr; i++)
+		wrong += *objects[i] != i;
+	KUNIT_EXPECT_EQ_MSG(test, wrong, 0, "of %u objects", nr);
+	if (wrong)
+		return;
+
+	for (i = 0; i < nr / 2; i++)
+		kmem_cache_free(s, objects[i]);
+	kmem_cache_free_bulk(s, nr - i, (void **)objects + i);
+	destroy_cache_of(test, s);
+	KUNIT_EXPECT_EQ(test, test_taint(TAINT_WARN), warned);
+}
+
 static struct kunit_case objects_cases[] = {
 	KUNIT_CASE_PARAM(refill_with_gfp, gfp_cases_gen_params),
 	KUNIT_CASE_PARAM(bulk_refill_with_gfp, gfp_cases_gen_params),
@@ -450,6 +485,7 @@ static struct kunit_case objects_cases[] = {
 	KUNIT_CASE(constructed_objects),
 	KUNIT_CASE(typesafe_by_rcu),
 	KUNIT_CASE(accounted_objects),
+	KUNIT_CASE(thousands_in_a_slab),
 	KUNIT_CASE_PARAM(pfmemalloc_is_kept_out, setups_gen_params),
 	KUNIT_CASE(kfence_is_kept_out),
 	{}
