@@ -43,6 +43,7 @@ configurations() {
 		mutants common guest mutants series series-all
 		mutants-hardened common guest mutants hardened series series-all
 		mutants-checked common guest mutants checked series series-all
+		mutants-lockdep common guest mutants lockdep series series-all
 		tiny common tiny series-all
 		debuggers common debuggers
 		m-none common matrix matrix-smp series series-all m-none
