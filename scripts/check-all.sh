@@ -112,6 +112,8 @@ tree_keys() {
 	rm -f "$GIT_INDEX_FILE"
 	git -C "$TREE" read-tree HEAD
 	git -C "$TREE" add -A
+	# it is what comes of all this
+	leave_out "Documentation/mm/${RST##*/}"
 	TOOLS_KEY=$(git -C "$TREE" write-tree)
 	leave_out Documentation MAINTAINERS tools/mm tools/testing
 	SOURCE_KEY=$(git -C "$TREE" write-tree)
@@ -190,6 +192,7 @@ key() {
 		*scripts/lint.sh\ compile) echo "$SOURCE_KEY" "$3" ;;
 		native\ * | models\ *) echo "$USER_KEY" "$3" ;;
 		*scripts/selftest.sh*) echo "$(kselftests "$3")" "$3" ;;
+		*scripts/cross.sh\ -s*) echo "$SELFTEST_KEY" "$3" ;;
 		attacks\ *) echo "$ATTACK_KEY" "$(attack_modules)" "$3" ;;
 		*) echo "$TREE_KEY" "$3" ;;
 		esac

@@ -153,6 +153,9 @@ ok "with other documents" check_all
 ok "are run again, and nothing else" ran t
 untracked() { [ "$(lgit status --porcelain)" = '?? Documentation/' ]; }
 ok "the documents are left alone" untracked
+echo 'what was found' >>"$LINUX/Documentation/mm/slab-sheaves-tested.rst"
+ok "with what has been found" check_all
+ok "nothing is" ran
 lgit add -A
 lgit commit -qm 'a document'
 ok "the same, committed" check_all
@@ -170,7 +173,7 @@ ok "these are run again, and nothing else" ran c d
 mkdir "$LINUX/tools/testing/slab-native"
 echo 'an edit' >>"$LINUX/tools/testing/slab-native/Makefile"
 ok "with other programs in user space" check_all
-ok "these are run again, and who may have them" ran c e
+ok "these are run again, and nothing else, too" ran e
 echo 'an edit' >>"$LINUX/tools/include/atomic.h"
 ok "with what kernels are built of in tools" check_all
 ok "all is run again" ran kernel one a b c d e
