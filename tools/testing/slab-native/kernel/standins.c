@@ -214,6 +214,7 @@ void on_each_cpu_cond_mask(smp_cond_func_t cond, smp_call_func_t func, void *inf
 	struct native_task *t = native_current();
 	bool was_bound = t->bound;
 	int home = t->cpu;
+	unsigned long flags;
 	unsigned int cpu;
 
 	t->bound = true;
@@ -222,9 +223,11 @@ void on_each_cpu_cond_mask(smp_cond_func_t cond, smp_call_func_t func, void *inf
 			continue;
 		if (cpu != t->cpu)
 			native_move(cpu);
+		local_irq_save(flags);
 		preempt_count_add(HARDIRQ_OFFSET);
 		func(info);
 		preempt_count_sub(HARDIRQ_OFFSET);
+		local_irq_restore(flags);
 	}
 	if (t->cpu != home)
 		native_move(home);
