@@ -151,3 +151,8 @@ breaks "a spare has two owners" two-owners slab_sheaf.c '
 		next
 	}
 	{ print }'
+breaks "kfree_rcu() in an interrupt takes the lock of the sheaves for free" irq-rcu slab_rcu.c '
+	/^void kfree_rcu_sheaf/ { f = 1 }
+	f { f = !sub(/!local_trylock\(&sheaves->lock\)/,
+		"& \\&\\& !(in_hardirq() \\&\\& ({ preempt_disable(); 1; }))") }
+	{ print }'

@@ -3,9 +3,9 @@
  * A randomised stress. Tasks, most often more than CPUs, and on CPUs that come and
  * go, allocate, free, pass on to each other, and free by RCU, one by one and in
  * bulk, objects of caches of many kinds, while caches are shrunk, resized, created and
- * destroyed, what is not needed is given back, and interrupts, which allocate too, come
- * at any time; whoever may sleep or be preempted may find himself on another CPU
- * afterwards.
+ * destroyed, what is not needed is given back, and interrupts, which allocate, free and
+ * call kfree_rcu() too, come at any time; whoever may sleep or be preempted may find
+ * himself on another CPU afterwards.
  *
  * What is checked:
  * - No object is handed out that somebody has, or that waits for a grace period: a
@@ -64,7 +64,7 @@ struct worker {
 	unsigned int nr;
 	struct object irq_own[NR_IRQ_OWN];
 	unsigned int irq_nr;
-	u64 ops, irqs;
+	u64 ops, irqs, irq_rcus;
 };
 
 static const struct {
@@ -198,6 +198,20 @@ static void release(struct object *o)
 		kmem_cache_free(o->cache, o->p);
 	else
 		kfree(o->p);
+}
+
+/* By kfree_rcu(), if it can be: in a constructed object its head would be what that made. */
+static bool release_rcu(struct object *o)
+{
+	struct header *h = o->p;
+
+	if (has_ctor(o->cache)) {
+		release(o);
+		return false;
+	}
+	about_to_free(o->p, o->cache, o->size, WAITS);
+	kfree_rcu(h, rcu);
+	return true;
 }
 
 /*
@@ -352,18 +366,10 @@ static void do_kfree_rcu(struct worker *w)
 {
 	unsigned int n = 1 + native_random(40);
 	struct object o;
-	struct header *h;
 
 	while (w->nr && n--) {
 		o = take_own(w);
-		if (has_ctor(o.cache)) {
-			/* its head would be what the constructor made */
-			release(&o);
-			continue;
-		}
-		h = o.p;
-		about_to_free(o.p, o.cache, o.size, WAITS);
-		kfree_rcu(h, rcu);
+		release_rcu(&o);
 	}
 }
 
@@ -452,14 +458,12 @@ static void do_cache(struct worker *w)
 		obtained(p[i], s, 96);
 	}
 	while (i--) {
-		about_to_free(p[i], s, 96, i % 2 ? FREE : WAITS);
-		if (i % 2) {
-			kmem_cache_free(s, p[i]);
-		} else {
-			struct header *h = p[i];
+		struct object o = { .p = p[i], .cache = s, .size = 96 };
 
-			kfree_rcu(h, rcu);
-		}
+		if (i % 2)
+			release(&o);
+		else
+			release_rcu(&o);
 	}
 	kmem_cache_destroy(s);
 }
@@ -543,6 +547,16 @@ static int work(void *arg)
 	return 0;
 }
 
+static void irq_free(struct worker *w)
+{
+	struct object *o = &w->irq_own[--w->irq_nr];
+
+	if (native_random(2))
+		release(o);
+	else
+		w->irq_rcus += release_rcu(o);
+}
+
 /* In an interrupt, of a task of the stress or of the one that watches. */
 void native_stress_irq(void)
 {
@@ -557,7 +571,7 @@ void native_stress_irq(void)
 		unsigned int i = some_cache();
 
 		if (w->irq_nr == NR_IRQ_OWN || (w->irq_nr && native_random(2))) {
-			release(&w->irq_own[--w->irq_nr]);
+			irq_free(w);
 			continue;
 		}
 		o = &w->irq_own[w->irq_nr];
@@ -694,7 +708,7 @@ static void put_all(struct worker *w)
 	}
 }
 
-static void episode(u64 *nr_ops, u64 *nr_irqs)
+static void episode(u64 *nr_ops, u64 *nr_irqs, u64 *nr_irq_rcus)
 {
 	unsigned int i;
 
@@ -721,8 +735,10 @@ static void episode(u64 *nr_ops, u64 *nr_irqs)
 		put_all(workers[i]);
 		*nr_ops += workers[i]->ops;
 		*nr_irqs += workers[i]->irqs;
+		*nr_irq_rcus += workers[i]->irq_rcus;
 		workers[i]->ops = 0;
 		workers[i]->irqs = 0;
+		workers[i]->irq_rcus = 0;
 	}
 	kvfree_rcu_barrier();
 	rcu_barrier();
@@ -737,7 +753,7 @@ int native_stress(const struct native_stress *stress)
 {
 	unsigned long units = native_direct_size() >> UNIT_SHIFT;
 	struct left before, after;
-	u64 nr_ops = 0, nr_irqs = 0;
+	u64 nr_ops = 0, nr_irqs = 0, nr_irq_rcus = 0;
 	unsigned int i;
 
 	param = stress;
@@ -752,11 +768,11 @@ int native_stress(const struct native_stress *stress)
 	count_left(&before);
 	for (i = 0; i < EPISODES && !failures && !native_errors; i++) {
 		deadline = host_ns() + stress->ms * (u64)NSEC_PER_MSEC / EPISODES;
-		episode(&nr_ops, &nr_irqs);
+		episode(&nr_ops, &nr_irqs, &nr_irq_rcus);
 		count_left(&after);
 		compare_left(&before, &after);
 	}
-	pr_info("stress: %llu operations, %llu interrupts, %u errors\n", nr_ops, nr_irqs,
-		failures + native_errors);
+	pr_info("stress: %llu operations, %llu interrupts with %llu kfree_rcu(), %u errors\n",
+		nr_ops, nr_irqs, nr_irq_rcus, failures + native_errors);
 	return failures || native_errors;
 }
