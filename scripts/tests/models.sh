@@ -34,6 +34,13 @@ wrong() {
 		grep -q '^not ok' "$DIR/ends"
 }
 
+# cut_short WHY VARIABLE=VALUE: a search that ended too early has found nothing wrong, but
+# does not pass.
+cut_short() {
+	ends_with 1 env MODELS=admin "$2" "$RUN" spin &&
+		grep -q "^not ok 1 spin admin: not explored to its end, $1 (.*$2" "$DIR/ends"
+}
+
 # The lines of run.sh are checks of their own.
 run() {
 	local rc=0
@@ -51,6 +58,8 @@ ok "models: no model of that name is an error" ends_with 2 env MODELS=none "$RUN
 ok "models: a lock that is missing fails" wrong spin/admin.pml '/^	lock(visit_mutex);/d' spin
 # shellcheck disable=SC2016 # an address of sed
 ok "models: a seeded bug that is none fails" wrong spin/admin.pml '$a#ifdef BUG_NOTHING\n#endif' spin
+ok "models: a search that runs out of memory fails" cut_short 'reached -DMEMLIM bound' MEMLIM=16
+ok "models: a search that is not deep enough fails" cut_short 'max search depth too small' DEPTH=10
 if [ -x "$HERD7" ]; then
 	run litmus
 else

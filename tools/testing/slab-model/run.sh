@@ -3,9 +3,10 @@
 #
 # Check the models of the sheaves: with litmus or spin as an argument, of that kind only.
 # Needs herd7 of herdtools7 (HERD7= names it), spin and gcc; MODELS= chooses by a pattern,
-# LIMIT= is how many seconds each may take (300). Prints TAP, with how many states
-# each has; ends with 1 if one does not hold, or a seeded bug is not found, and with
-# 2 if something is missing.
+# LIMIT= is how many seconds each may take (300); for spin, MEMLIM= how many MB (4000) and
+# DEPTH= how many steps a search may go down (100000). Prints TAP, with how many states
+# each has; ends with 1 if one does not hold, or was not explored to its end, or a seeded
+# bug is not found, and with 2 if something is missing.
 
 set -euo pipefail
 export LC_ALL=C
@@ -13,6 +14,9 @@ export LC_ALL=C
 SELF=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 HERD7=${HERD7:-herd7}
 LIMIT=${LIMIT:-300}
+# The models are made for what there is time for: memory is not the limit.
+MEMLIM=${MEMLIM:-4000}
+DEPTH=${DEPTH:-100000}
 MODELS=${MODELS:-*}
 FAILED=0
 COUNT=0
@@ -55,9 +59,13 @@ litmus() {
 	fi
 }
 
-# explore MODEL OPTION...: sets what came out: holds, violated, or neither.
+# What pan says when there is more than it has looked at, the reason first.
+GAVE_UP='max search depth too small|reached -DMEMLIM bound|out of memory|Search not completed'
+
+# explore MODEL OPTION...: sets what came out: holds, violated, or neither. Whoever gave up,
+# for whatever reason, has not seen an error either, and ends with 0.
 explore() {
-	local model=$1 build
+	local model=$1 build gave_up
 
 	shift
 	OUTCOME=unfinished STATES=0
@@ -65,23 +73,24 @@ explore() {
 	mkdir "$DIR/run"
 	cd "$DIR/run"
 	mapfile -t build < <(sed -n 's/^ \* Build: //p' "$model")
-	# The models are made for what there is time for: memory is not the limit.
 	if ! spin -a "$@" "$model" >spin.log 2>&1 ||
-	   ! gcc -O2 -w -DSAFETY -DCOLLAPSE -DMEMLIM=4000 "${build[@]}" \
+	   ! gcc -O2 -w -DSAFETY -DCOLLAPSE -DMEMLIM="$MEMLIM" "${build[@]}" \
 		-o pan pan.c >>spin.log 2>&1; then
 		OUTCOME='does not build'
 		sed 's/^/# /' spin.log
 		cd "$SELF"
 		return
 	fi
-	timeout "$LIMIT" ./pan -m100000 >log 2>&1 || :
+	timeout "$LIMIT" ./pan -m"$DEPTH" >log 2>&1 || :
 	STATES=$(sed -n 's/^ *\([0-9.e+]*\) states, stored.*/\1/p' log)
-	if grep -q 'errors: 0$' log &&
-	   ! grep -qE 'max search depth too small|out of memory' log; then
-		OUTCOME=holds
-	elif grep -qE '^pan:.*(assertion violated|invalid end state)' log; then
+	gave_up=$(grep -m 1 -oE "$GAVE_UP" log || :)
+	if grep -qE '^pan:.*(assertion violated|invalid end state)' log; then
 		OUTCOME=$(sed -n 's/^pan:[0-9]*: \(.*\) (at depth.*/\1/p' log)
 		OUTCOME="violated: ${OUTCOME:0:60}"
+	elif [ -n "$gave_up" ]; then
+		OUTCOME="not explored to its end, $gave_up (MEMLIM=$MEMLIM, DEPTH=$DEPTH)"
+	elif grep -q 'errors: 0$' log; then
+		OUTCOME=holds
 	fi
 	cd "$SELF"
 }
