@@ -110,7 +110,8 @@ install_drgn() {
 }
 
 # herd7 is not in Debian 12: from sid, with the C library that it needs, none of it installed.
-# What sid has tomorrow nobody knows: without it the litmus tests are skipped, and say so.
+# What sid has tomorrow nobody knows: without it the litmus tests are skipped, and say so,
+# and only the models of check-all fail.
 install_herd() {
 	local dir=$BUILD/herd log=$BUILD/logs/herd.log
 
