@@ -873,7 +873,7 @@ static void use_barn_in_irq(struct irq_work *work)
 static void barn_in_hardirq(struct kunit *test)
 {
 	struct irq_barn ib = {
-		.work = IRQ_WORK_INIT_HARD(use_barn_in_irq),
+		.work = IRQ_WORK_INIT(use_barn_in_irq),
 		.barn = the_barn(test),
 		.put = sheaf(test, 1),
 	};
@@ -934,9 +934,9 @@ static void barn_hardirq_on_task(struct kunit *test)
 	init_completion(&tj.done);
 	set_cpus_allowed_ptr(current, cpumask_of(raw_smp_processor_id()));
 
-	hrtimer_init_on_stack(&tj.timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
+	hrtimer_init_on_stack(&tj.timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
 	tj.timer.function = juggle_in_timer;
-	hrtimer_start(&tj.timer, ns_to_ktime(TIMER_PERIOD_NS), HRTIMER_MODE_REL_PINNED_HARD);
+	hrtimer_start(&tj.timer, ns_to_ktime(TIMER_PERIOD_NS), HRTIMER_MODE_REL_PINNED);
 	end = jiffies + JUGGLER_TIME;
 	while (!completion_done(&tj.done) &&
 	       (!READ_ONCE(tj.ticks) || time_before(jiffies, end))) {
@@ -1009,11 +1009,10 @@ static bool take_shared(struct kunit *test, unsigned int usecs, bool *found)
 
 	put_full(test, 0, LOTS);
 	memset(found, false, LOTS * sizeof(*found));
-	hrtimer_init_on_stack(&t.timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
+	hrtimer_init_on_stack(&t.timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
 	t.timer.function = take_in_timer;
 	migrate_disable();
-	hrtimer_start(&t.timer, ns_to_ktime(usecs * NSEC_PER_USEC),
-		      HRTIMER_MODE_REL_PINNED_HARD);
+	hrtimer_start(&t.timer, ns_to_ktime(usecs * NSEC_PER_USEC), HRTIMER_MODE_REL_PINNED);
 	barn_take_oldest(the_barn(test), LOTS, &full);
 	hrtimer_cancel(&t.timer);
 	destroy_hrtimer_on_stack(&t.timer);

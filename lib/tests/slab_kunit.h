@@ -927,9 +927,16 @@ static inline enum hrtimer_restart irq_user_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
+/*
+ * Without PREEMPT_RT all but SOFT_TIMER are hard interrupts. lockdep lets these take the locks
+ * that sleep with it, unless they ask to be hard there as well.
+ */
 static inline enum hrtimer_mode irq_timer_mode(enum irq_kind kind)
 {
-	return kind == SOFT_TIMER ? HRTIMER_MODE_REL_PINNED_SOFT : HRTIMER_MODE_REL_PINNED_HARD;
+	if (kind == SOFT_TIMER)
+		return HRTIMER_MODE_REL_PINNED_SOFT;
+	return IS_ENABLED(CONFIG_PREEMPT_RT) ? HRTIMER_MODE_REL_PINNED_HARD :
+					       HRTIMER_MODE_REL_PINNED;
 }
 
 static inline void prepare_irq(struct irq_user *u, enum irq_kind kind,

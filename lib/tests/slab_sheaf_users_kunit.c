@@ -140,8 +140,6 @@ static enum hrtimer_restart tick(struct hrtimer *timer)
 /* An interrupt at any time, on top of a task that uses the same sheaves. */
 static void irq_at_random(struct kunit *test)
 {
-	const enum hrtimer_mode mode = IS_ENABLED(CONFIG_PREEMPT_RT) ?
-		HRTIMER_MODE_REL_PINNED_SOFT : HRTIMER_MODE_REL_PINNED_HARD;
 	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
 	unsigned long end;
 	struct ticker t = { .user.cache = st->cache };
@@ -150,9 +148,9 @@ static void irq_at_random(struct kunit *test)
 
 	prandom_seed_state(&rnd, 1);
 	prandom_seed_state(&t.rnd, 2);
-	hrtimer_init_on_stack(&t.timer, CLOCK_MONOTONIC, mode);
+	hrtimer_init_on_stack(&t.timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED);
 	t.timer.function = tick;
-	hrtimer_start(&t.timer, ns_to_ktime(TICK_NS), mode);
+	hrtimer_start(&t.timer, ns_to_ktime(TICK_NS), HRTIMER_MODE_REL_PINNED);
 	end = jiffies + HZ;
 	while (!READ_ONCE(t.done) &&
 	       (!READ_ONCE(t.ticks) || time_before(jiffies, end))) {
