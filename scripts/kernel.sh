@@ -70,13 +70,13 @@ configurations() {
 		native common guest bench native
 		native-small common guest bench native small
 		native-hardened common guest bench native hardened
-		cross-arm64-4k cross cross-arm64 cross-4k series series-all
+		cross-arm64-4k cross cross-kmemleak cross-arm64 cross-4k series series-all
 		cross-arm64-4k-checked cross cross-arm64 cross-4k hardened checked series series-all
-		cross-arm64-64k cross cross-arm64 cross-64k series series-all
+		cross-arm64-64k cross cross-kmemleak cross-arm64 cross-64k series series-all
 		cross-arm64-64k-checked cross cross-arm64 cross-64k hardened checked series series-all
-		cross-arm cross cross-arm series series-all
+		cross-arm cross cross-kmemleak cross-arm series series-all
 		cross-arm-checked cross cross-arm hardened checked series series-all
-		cross-s390x cross cross-s390x series series-all
+		cross-s390x cross cross-kmemleak cross-s390x series series-all
 		cross-s390x-checked cross cross-s390x hardened checked series series-all
 	EOF
 }
