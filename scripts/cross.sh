@@ -5,13 +5,19 @@
 # compilers (kernel.sh cross-...), boot it in QEMU, which emulates, with nothing but an
 # /init of its own (cross/init.c), and judge warnings, splats and the KUnit suites.
 #
-#   cross.sh [-b] [-u] [-s] [NAME...]   these machines, or all; -b builds only, -u boots
-#                                       what is built, -s runs the kselftests, too
-#   cross.sh -r DIR -c COMMAND NAME     boot what is built, with a Debian (cross/root.sh) in
+#   cross.sh [-b] [-u] [-s|-S] [NAME...]
+#                                       these machines, or all; -b builds only, -u boots
+#                                       what is built, -s runs the kselftests, too, and -S
+#                                       those of them for which nothing has to fail
+#   cross.sh -r DIR -c COMMAND [-n LOG] NAME
+#                                       boot what is built, with a Debian (cross/root.sh) in
 #                                       memory that has DIR as /kselftest, run COMMAND in it,
-#                                       print its output, and fail as it does
+#                                       print its output, and fail as it does; the console is
+#                                       build/logs/LOG.log
 #   cross.sh -l                         which machines there are
 #   cross.sh -k NAME                    the configuration of its kernel
+#   cross.sh -d NAME                    the directory of what programs for that Debian are linked
+#                                       with, which is made if it is not there
 #
 #   APPEND= adds to the kernel command line.
 #
@@ -23,7 +29,10 @@
 # shellcheck source=scripts/splat.sh
 . "$SCRIPTS/splat.sh"
 
-usage() { die "usage: cross.sh [-b] [-u] [-s] [NAME...], or -r DIR -c COMMAND NAME, -l, -k NAME"; }
+usage() {
+	die "usage: cross.sh [-b] [-u] [-s|-S] [NAME...]," \
+		"or -r DIR -c COMMAND [-n LOG] NAME, -k NAME, -d NAME, -l"
+}
 
 # The machines: name, kernel, CPU, then what the guest has to be, in the words of init.c,
 # and what instruction it has that exchanges two words at once, on which SLUB relies.
@@ -57,14 +66,18 @@ machine() {
 	has() { sed -E "s/.*\<$1=([^ ]+).*/\1/" <<<"$WANT"; }
 }
 
-BUILD_ONLY='' BOOT_ONLY='' KERNEL_ONLY='' KSELFTESTS='' MOUNTED='' COMMAND=''
-while getopts bc:klr:su opt; do
+BUILD_ONLY='' BOOT_ONLY='' KERNEL_ONLY='' DEV_ONLY='' KSELFTESTS='' MOUNTED='' COMMAND=''
+LOG_NAME=''
+while getopts bc:dkln:r:sSu opt; do
 	case $opt in
 	b) BUILD_ONLY=1 ;;
 	c) COMMAND=$OPTARG ;;
+	d) DEV_ONLY=1 ;;
 	k) KERNEL_ONLY=1 ;;
+	n) LOG_NAME=$OPTARG ;;
 	r) MOUNTED=$(cd "$OPTARG" && pwd -P) || die "-r $OPTARG is not a directory" ;;
-	s) KSELFTESTS=1 ;;
+	s) KSELFTESTS=all ;;
+	S) KSELFTESTS=most ;;
 	l)
 		names
 		exit
@@ -78,7 +91,7 @@ for name; do
 	[[ " $(names) " == *" $name "* ]] || die "ARCHS: no \`$name', choose among $(names)"
 done
 args_end_here
-if [ -n "$MOUNTED$KERNEL_ONLY" ]; then
+if [ -n "$MOUNTED$KERNEL_ONLY$DEV_ONLY" ]; then
 	[ $# -eq 1 ] || usage
 fi
 if [ -n "$KERNEL_ONLY" ]; then
@@ -194,18 +207,22 @@ debian_arch() {
 
 cpio_of() { (cd "$1" && find . -print0 | sort -z | cpio -0 -o -H newc --owner=0:0 --quiet); }
 
-# The kernel unpacks one after the other.
-debian_initramfs() {
-	local arch root
+# In ROOT, and beside it what is to be made only once.
+debian() {
+	local arch
 
 	arch=$(debian_arch)
-	root=$OUT/cross/root-$arch
+	ROOT=$OUT/cross/root-$arch
 	# It is made anew when what makes it is.
-	if [ ! "$root.cpio" -nt "$SCRIPTS/cross/root.sh" ]; then
-		rm -rf "$root"
-		"$SCRIPTS/cross/root.sh" "$arch" "$root" || return 1
-		cpio_of "$root" >"$root.cpio.new" && mv "$root.cpio.new" "$root.cpio" || return 1
-	fi
+	[ ! "$ROOT.cpio" -nt "$SCRIPTS/cross/root.sh" ] || return 0
+	rm -rf "$ROOT"
+	"$SCRIPTS/cross/root.sh" "$arch" "$ROOT" &&
+	cpio_of "$ROOT" >"$ROOT.cpio.new" && mv "$ROOT.cpio.new" "$ROOT.cpio"
+}
+
+# The kernel unpacks one after the other.
+debian_initramfs() {
+	debian &&
 	mkdir -p "$TMP/top" &&
 	cp -a "$MOUNTED" "$TMP/top/kselftest" &&
 	install -m 0755 "$SCRIPTS/cross/init.sh" "$TMP/top/init" &&
@@ -213,7 +230,7 @@ debian_initramfs() {
 	cpio_of "$TMP/top" >"$TMP/top.cpio" &&
 	printf 'nod /dev/console 0600 0 0 c 5 1\n' >"$TMP/list" &&
 	"$O/usr/gen_init_cpio" "$TMP/list" >"$TMP/console.cpio" &&
-	cat "$root.cpio" "$TMP/top.cpio" "$TMP/console.cpio" >"$TMP/initramfs"
+	cat "$ROOT.cpio" "$TMP/top.cpio" "$TMP/console.cpio" >"$TMP/initramfs"
 }
 
 # Nodes that have as many CPUs each, and memory; of `memoryless', every second one.
@@ -320,7 +337,7 @@ boot() {
 run_command() {
 	local rc
 
-	LOG=$LOGS/cross-$NAME-command.log
+	LOG=$LOGS/${LOG_NAME:-cross-$NAME-command}.log
 	debian_initramfs || die "there is no Debian of $(debian_arch)"
 	run_qemu
 	sed -n '/^cross: output$/,/^cross: rc /{//!p}' "$LOG"
@@ -376,13 +393,22 @@ try() {
 		return 1
 	}
 	sed 's/^/          /' "$TMP/kunit"
-	[ -z "$KSELFTESTS" ] || TOPOLOGY=$NAME "$SCRIPTS/selftest.sh"
+	case $KSELFTESTS in
+	all) TOPOLOGY="$NAME $NAME+faults" "$SCRIPTS/selftest.sh" ;;
+	most) TOPOLOGY=$NAME "$SCRIPTS/selftest.sh" ;;
+	esac
 }
 
 [ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
 export CCACHE_DIR=${CCACHE_DIR:-$BUILD/ccache}
 LIMIT=${LIMIT:-2400}
 mkdir -p "$OUT/cross" "$LOGS"
+if [ -n "$DEV_ONLY" ]; then
+	machine "$1"
+	debian || exit
+	echo "$ROOT-dev"
+	exit
+fi
 TMP=$(mktemp -d "$OUT/cross/XXXXXX")
 if [ -n "$MOUNTED" ]; then
 	NAME=$1

@@ -2,13 +2,17 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # root.sh ARCHITECTURE DIR: in DIR, a Debian of another architecture with what the
-# kselftests need: the packages of this one's release, unpacked, none of them configured.
+# kselftests need: the packages of this one's release, unpacked, none of them configured; and
+# in DIR-dev what they are linked with that a cross compiler does not bring.
 # Needs apt, the keys of Debian's archive, the network. Prints nothing; DIR is whole, or
 # not there.
 
 . "$(dirname "$0")/../lib.sh"
 
-PACKAGES=(bash coreutils dash findutils grep kmod libc-bin mawk mount procps sed util-linux)
+PACKAGES=(bash coreutils dash findutils fio grep kmod libc-bin mawk mount procps python3 sed
+	util-linux)
+# Without what it depends on: the C library's headers are those of the cross compiler.
+DEV=liburing-dev
 ARCH=${1:?} DIR=${2:?}
 NEW=$DIR.new
 LOG=$LOGS/root-$ARCH.log
@@ -26,7 +30,8 @@ fetch() {
 		>"$NEW.apt/sources.list" &&
 	: >"$NEW.apt/status" &&
 	apt-get "${apt[@]}" update &&
-	apt-get "${apt[@]}" --download-only install "${PACKAGES[@]}"
+	apt-get "${apt[@]}" --download-only install "${PACKAGES[@]}" &&
+	(cd "$NEW.apt" && apt-get "${apt[@]}" download $DEV)
 }
 
 unpack() {
@@ -39,11 +44,15 @@ unpack() {
 		"$NEW"/usr/lib/*/{gconv,perl,perl-base} "$NEW"/usr/bin/perl*
 	ln -sf mawk "$NEW/usr/bin/awk"
 	mkdir -p "$NEW"/{dev,proc,sys,tmp}
+	dpkg-deb -x "$NEW.apt"/"$DEV"_*.deb "$NEW.dev"
+	# The library is linked statically: its link leads to what is in DIR.
+	rm "$NEW.dev"/usr/lib/*/*.so
 }
 
-rm -rf "$NEW" "$NEW.apt"
+rm -rf "$NEW" "$NEW.apt" "$NEW.dev" "$DIR-dev"
 mkdir -p "$NEW" "$NEW.apt"/{lists/partial,cache/archives/partial}
-trap 'rm -rf "$NEW" "$NEW.apt"' EXIT
+trap 'rm -rf "$NEW" "$NEW.apt" "$NEW.dev"' EXIT
 run_logged "$LOG" fetch || die "cannot fetch a Debian of $ARCH, see $(rel "$LOG")"
 unpack
+mv "$NEW.dev" "$DIR-dev"
 mv "$NEW" "$DIR"

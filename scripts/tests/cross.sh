@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Tests of the judge of other architectures: a guest that is another machine than it should
-# be, that ends early, splats, or does without sheaves, must not pass. On a small fake kernel,
-# with compilers and a QEMU that print what they are told; prints TAP.
+# be, that ends early, splats, or does without sheaves, must not pass; and of the Debian for the
+# kselftests. On a small fake kernel, with compilers and a QEMU that print what they are told, and
+# an archive that has what they are told; prints TAP.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -78,3 +79,59 @@ echo '  10: cdsg %r2,%r4,0(%r1)' >"$INSTRUCTIONS"
 ok "cross: and with it" cross s390x
 refused "cross: an unknown machine" 'ARCHS: no .sparc., choose among arm64-4k' cross sparc
 refused "cross: a kernel that is not built" 'there is no kernel arm64-4k to boot' cross arm64-4k
+
+# The archive: one package, and what is linked with.
+# shellcheck disable=SC2016 # for the stubs
+{
+stub apt-get "[ ! -e $DIR/offline ] || exit 100"'
+case " $* " in
+*" download "*) touch liburing-dev_1_armhf.deb ;;
+*" install "*)
+	cache=$(printf "%s\n" "$@" | sed -n s/^Dir::Cache=//p)
+	touch "$cache/archives/bash_1_armhf.deb"
+	;;
+esac'
+stub dpkg-deb '
+mkdir -p "$3/usr/bin" "$3/usr/lib/arm-linux-gnueabihf"
+case $2 in
+*liburing*) touch "$3"/usr/lib/arm-linux-gnueabihf/liburing.{a,so} ;;
+*) touch "$3/usr/bin/bash" ;;
+esac'
+}
+ROOT=$OUT/cross/root-armhf
+dev_is_there() {
+	[ "$(cross -d arm)" = "$ROOT-dev" ] &&
+		[ "$(ls "$ROOT-dev/usr/lib/arm-linux-gnueabihf")" = liburing.a ]
+}
+ok "cross: what is linked with is fetched, and is static" dev_is_there
+root_is_apart() {
+	cpio -t --quiet <"$ROOT.cpio" >"$DIR/list" &&
+		grep -qx usr/bin/bash "$DIR/list" && ! grep liburing "$DIR/list"
+}
+ok "cross: none of it is in the guest" root_is_apart
+touch "$DIR/offline"
+ok "cross: it is fetched once" cross -d arm
+touch -d '1 minute' "$REPO/scripts/cross/root.sh"
+refused "cross: unless what makes it has changed" 'cannot fetch a Debian of armhf' cross -d arm
+not_half() { ! compgen -G "$ROOT"'[-.][dn]*' && [ ! -e "$ROOT" ]; }
+ok "cross: and then nothing is there" not_half
+rm "$DIR/offline"
+says 'cross: output' 'hello' 'cross: rc 0' "$END"
+mkdir -p "$DIR/tests"
+runs() { cross -r "$DIR/tests" -c 'echo hello' "$@" arm; }
+prints() { [ "$(runs)" = hello ] && [ -e "$OUT/logs/cross-arm-command.log" ]; }
+ok "cross: a command, and what it prints" prints
+named() { runs -n name && grep -q hello "$OUT/logs/name.log"; }
+ok "cross: its console has the name that it is given" named
+says 'cross: output' 'cross: rc 3' "$END"
+refused "cross: it fails as its command" 'the command failed in the guest \(3\)' runs
+
+says "$ARM" "$SERVED" "$END"
+: >"$OUT/obj/cross-arm/.config"
+echo '  10: ldrex r1, [r2]' >"$INSTRUCTIONS"
+# shellcheck disable=SC2016 # for the stub
+stub selftest.sh 'echo "on $TOPOLOGY"'
+mv "$BIN/selftest.sh" "$REPO/scripts/"
+tests_on() { cross "$1" arm >"$DIR/said" && grep -x "on $2" "$DIR/said"; }
+ok "cross: the kselftests, and once more for what fails" tests_on -s 'arm arm+faults'
+ok "cross: or not" tests_on -S arm
