@@ -9,7 +9,8 @@
 # kernel, as the others have no tracepoints; with `faults' and `faults-kunit', where allocations
 # fail, and with `dimm', where memory comes and goes. `faults-debug' and `dimm-debug' are the
 # same with the kernel debug: these, and the machines of cross.sh, which are topologies, too,
-# with kernels of their own, are run only if they are named.
+# with kernels of their own, are run only if they are named. There, faults.sh and kmemleak.sh are
+# run by the topology MACHINE+faults, and all else by MACHINE.
 #
 #   selftest.sh [-k CONFIG] [TEST...]
 #                               these only, such as stress.sh; on another kernel than guest
@@ -35,6 +36,7 @@ ISOLATED_TESTS="sysfs.sh hotplug.sh isolated.sh idle.sh"
 KMEMLEAK_TESTS="kmemleak.sh"
 EVENTS_TESTS="events.sh"
 FAULTS_TESTS="faults.sh"
+CROSS_FAULTS_TESTS="$KMEMLEAK_TESTS $FAULTS_TESTS"
 FAULTS_KUNIT_TESTS="faults_kunit.sh"
 DIMM_TESTS="memhotplug.sh"
 # A cache that begins without sheaves, and somebody who looks for what is lost.
@@ -53,7 +55,7 @@ done
 shift $((OPTIND - 1))
 
 # is_cross TOPOLOGY: whether it is a machine of another architecture.
-is_cross() { [[ " $CROSS " == *" $1 "* ]]; }
+is_cross() { [[ " $CROSS " == *" ${1%+faults} "* ]]; }
 
 # config_of TOPOLOGY: the kernel, in CONFIG, and where its tests are built.
 config_of() {
@@ -62,7 +64,7 @@ config_of() {
 	isolated | kmemleak | events | faults | faults-kunit | dimm) CONFIG=isolated ;;
 	*-debug) CONFIG=debug ;;
 	esac
-	! is_cross "$1" || CONFIG=$("$SCRIPTS/cross.sh" -k "$1")
+	! is_cross "$1" || CONFIG=$("$SCRIPTS/cross.sh" -k "${1%+faults}")
 	O=$OBJ/$CONFIG
 	STAGE=$OBJ/selftest-$CONFIG
 	INSTALLED=$STAGE/installed
@@ -82,18 +84,23 @@ stage() {
 	rm -rf "$O/kselftest/slab"
 }
 
-# Called where set -e does not count, hence the chain.
+# Called where set -e does not count, hence the chain. With DEV, the directory of what there is to
+# link with for another architecture.
 build() {
-	local for=()
+	local for=() flags=-Werror prefix
 
-	[ "$(arch_of "$CONFIG")" = x86 ] ||
-		for=(ARCH="$(arch_of "$CONFIG")" CROSS_COMPILE="$(prefix_of "$CONFIG")")
+	prefix=$(prefix_of "$CONFIG")
+	if [ -n "$prefix" ]; then
+		for=(ARCH="$(arch_of "$CONFIG")" CROSS_COMPILE="$prefix"
+			USERLDFLAGS="-L$DEV/usr/lib/${prefix%-}")
+		flags+=" -isystem $DEV/usr/include"
+	fi
 	# Modules by the compiler of their kernel.
 	[[ "$(compiler_of "$CONFIG")" != clang* ]] ||
 		for+=(LLVM="-$LLVM_VERSION" HOSTCC=gcc HOSTLD=ld HOSTAR=ar)
 	make -C "$TREE" O="$O" "${for[@]}" headers &&
 	make -C "$STAGE/tools/testing/selftests" O="$O" KDIR="$O" TARGETS=slab FORCE_TARGETS=1 "${for[@]}" \
-		USERCFLAGS=-Werror KSFT_INSTALL_PATH="$INSTALLED" install
+		USERCFLAGS="$flags" KSFT_INSTALL_PATH="$INSTALLED" install
 }
 
 # What a machine may lack, as the tests put it.
@@ -103,6 +110,7 @@ may_lack() {
 	local guest="no CPU is isolated|no tracefs|no kmemleak, .*|no fault injection, .*"
 
 	guest+="|no virtio port qemu.monitor"
+	local cross="no CPU is isolated|no virtio port qemu.monitor|no kmemleak, .*"
 
 	case $1 in
 	1cpu) echo "$guest|$cpus|$nodes|no two nodes with memory and CPUs" ;;
@@ -112,10 +120,13 @@ may_lack() {
 	*-debug) echo "no kmemleak, .*|KASAN keeps what is freed" ;;
 	faults-kunit) echo "no kmemleak, .*" ;;
 	isolated | kmemleak | events | faults | dimm) echo "nothing" ;;
+	# others are of cross.sh
+	*+faults) echo "nothing" ;;
+	*-memoryless) echo "$cross" ;;
+	arm64-*) echo "$cross|$nodes" ;;
+	s390x*) echo "$cross|$nodes|no two nodes with memory and CPUs" ;;
 	# memory does not come and go where pointers have 32 bits
-	arm) echo "$(may_lack other)|needs CONFIG_MEMORY_HOTPLUG" ;;
-	# others of cross.sh
-	*) echo "$guest|$nodes|no two nodes with memory and CPUs|no python3|needs fio" ;;
+	arm*) echo "$(may_lack s390x)|needs CONFIG_MEMORY_HOTPLUG" ;;
 	esac
 }
 
@@ -203,9 +214,15 @@ on() {
 	faults | faults-debug) only=$FAULTS_TESTS ;;
 	faults-kunit) only=$FAULTS_KUNIT_TESTS ;;
 	dimm | dimm-debug) only=$DIMM_TESTS ;;
+	*+faults) only=$CROSS_FAULTS_TESTS ;;
 	*) only="${*:2}" ;;
 	esac
-	printf '%s\n' "${@:2}" | grep -xF "${only// /$'\n'}" || :
+	printf '%s\n' "${@:2}" | grep -xF "${only// /$'\n'}" |
+		if is_cross "$1" && [[ $1 != *+faults ]]; then
+			grep -vxF "${CROSS_FAULTS_TESTS// /$'\n'}"
+		else
+			cat
+		fi || :
 }
 
 # run TOPOLOGY TEST... The runner opens its output a second time, so that must be a
@@ -223,6 +240,7 @@ run() {
 	events) machine=nodes8 ;;
 	faults | faults-debug) machine=4cpu append="$FAULTS $append" ;;
 	faults-kunit) machine=2node append="kunit.filter_glob=slab_* $append" ;;
+	*+faults) append="$FAULTS $append" ;;
 	dimm) machine=dimm append="kunit.enable=0 $append" ;;
 	# Plain 6.12 warns of pages of new memory, which nobody has allocated before
 	# (MEM_ALLOC_PROFILING_DEBUG: `alloc_tag was not set').
@@ -238,8 +256,8 @@ run() {
 		list+=(-t "slab:$test")
 	done
 	if is_cross "$topology"; then
-		LIMIT=$LIMIT "$SCRIPTS/cross.sh" -r "$INSTALLED" -c "$(runs /kselftest "${list[*]}")" \
-			"$topology" >"$out" || rc=$?
+		APPEND=$append LIMIT=$LIMIT "$SCRIPTS/cross.sh" -r "$INSTALLED" -n "$name" \
+			-c "$(runs /kselftest "${list[*]}")" "${topology%+faults}" >"$out" || rc=$?
 	else
 		TOPOLOGY=$machine APPEND=$append "$SCRIPTS/guest.sh" -n "$name" -t "$LIMIT" \
 			"$CONFIG" "$(runs "$INSTALLED" "${list[*]}")" >"$out" || rc=$?
@@ -250,7 +268,7 @@ run() {
 	[ $rc -eq 0 ] || FAILED=1
 }
 
-# Of the kernel that config_of() has set, once. With STAGED=1, they are there. While they run,
+# build_tests TOPOLOGY: of the kernel that config_of() has set, once. With STAGED=1, they are there. While they run,
 # nobody else makes them anew, until all topologies are through; others may run them, too.
 build_tests() {
 	local name="selftest${SIDE:+-$SIDE}-$CONFIG" fd=$LOCKS
@@ -261,6 +279,7 @@ build_tests() {
 		return
 	fi
 	[ -e "$O/vmlinux" ] || die "there is no $CONFIG kernel, run: make kernel CONFIG=$CONFIG"
+	! is_cross "$1" || DEV=$("$SCRIPTS/cross.sh" -d "${1%+faults}")
 	lock "$name" "$fd"
 	lock "obj-$CONFIG"
 	stage
@@ -278,7 +297,7 @@ done
 LIMIT=${LIMIT:-$((2400 + 2 * (STRESS_SECS + FAULTS_SECS)))}
 [[ "$LIMIT" =~ ^[1-9][0-9]{0,5}$ ]] || die "LIMIT=$LIMIT is not a number of seconds"
 for topology in ${TOPOLOGY:-}; do
-	[[ " $TOPOLOGIES $LONG $CROSS " == *" $topology "* ]] ||
+	[[ " $TOPOLOGIES $LONG " == *" $topology "* ]] || is_cross "$topology" ||
 		die "no topology \`$topology' for selftests, choose among $TOPOLOGIES $LONG $CROSS"
 done
 args_end_here
@@ -308,7 +327,7 @@ mkdir -p "$LOGS"
 built='' LOCKS=20
 for topology in ${TOPOLOGY:-$TOPOLOGIES}; do
 	config_of "$topology"
-	[[ " $built " = *" $CONFIG "* ]] || build_tests
+	[[ " $built " = *" $CONFIG "* ]] || build_tests "$topology"
 	built+=" $CONFIG"
 	run "$topology" "${tests[@]}"
 done

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Tests of what scripts/selftest.sh makes of the output of kselftests: what counts as failed, and
-# which skips are excused by the machine, or by the configuration of another kernel than guest.
+# which skips are excused by the machine, or by the configuration of another kernel than guest; and
+# of what it runs on machines of other architectures, and how.
 # On a small fake tree; nothing is built or booted. Prints TAP.
 
 . "$(dirname "$0")/lib.sh"
@@ -96,3 +97,34 @@ ok "not those that others run" flock -s "$LOCK" timeout 60 "$REPO/scripts/selfte
 sed -i "2i ! flock -n '$LOCK' true && touch '$DIR/held'" "$REPO/scripts/guest.sh"
 held() { selftest && [ -e "$DIR/held" ]; }
 ok "nobody builds them while they run" held
+
+# Machines of cross.sh: but for what boots, it is itself.
+for config in arm arm64-4k s390x; do
+	mkdir -p "$OUT/obj/selftest-cross-$config/installed"
+done
+mv "$REPO/scripts/cross.sh" "$REPO/scripts/cross-real.sh"
+cat >"$REPO/scripts/cross.sh" <<EOF
+#!/bin/bash
+[ "\$1" = -r ] || exec "$REPO/scripts/cross-real.sh" "\$@"
+echo "\$APPEND; \$*" >"$DIR/booted"
+test=\$(grep -oE '[a-z]+\.sh \| cat' <<<"\$*" | cut -d' ' -f1)
+"$REPO/scripts/guest.sh" | sed "s/ one\.sh/ \$test/"
+EOF
+chmod +x "$REPO/scripts/cross.sh"
+on() { TOPOLOGY=$1 "$REPO/scripts/selftest.sh" "${@:2}"; }
+
+said 'ok 1 this'
+runs() { [ "$(on "$1" -l one.sh faults.sh kmemleak.sh | paste -sd' ')" = "$2" ]; }
+ok "on another architecture, most tests are run together" runs arm one.sh
+ok "but not those for which something fails" runs arm+faults "faults.sh kmemleak.sh"
+booted() { on "$1" "$2" && grep -qE "$3" "$DIR/booted"; }
+ok "for these, it is told on the command line" booted arm+faults faults.sh 'kmemleak=on.*; .* arm$'
+ok "for others it is not" booted arm one.sh '^; .* arm$'
+refused "only machines there are have that" 'no topology .4cpu\+faults' on 4cpu+faults faults.sh
+excused_on() { skipped "$2" && on "$1" one.sh; }
+ok "no CPU is isolated there" excused_on arm64-4k 'no CPU is isolated'
+ok "one node is one" excused_on s390x 'no two nodes with memory and CPUs'
+refused "two are two" 'selftests failed' excused_on arm64-4k 'no two nodes with memory and CPUs'
+for what in 'no python3' 'needs fio' 'no tracefs' 'no fault injection, needs CONFIG_FAILSLAB'; do
+	refused "there is no excuse for: $what" 'selftests failed' excused_on arm "$what"
+done
