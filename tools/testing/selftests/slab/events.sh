@@ -195,6 +195,7 @@ find_nodes() {
 
 	CPUS=() OF=() BARE=
 	for dir in "$NODES"/node[0-9]*; do
+		[ -d "$dir" ] || return 0	# no NUMA
 		read -r list <"$dir/cpulist"
 		[ -n "$list" ] || continue
 		expand "$list"

@@ -26,10 +26,28 @@ TRACEFS=/sys/kernel/tracing
 ALLOCATOR='slab|slub|sheaf|sheaves|barn|kmem_cache|kmalloc|kfree_rcu|kvfree|fill_page_cache'
 RCUS='(^| )(rcu_barrier|_?_?rcu_exp_|synchronize_s?rcu|sync_rcu_|__call_rcu|rcu_core)'
 RCUS+='|(^| )(rcu_nocb|srcu_)'
+# Where a CPU is interrupted: x86, arm64, arm, s390.
+ENTRIES='asm_(sysvec|common|exc)_|el1h?_(64_)?(irq|fiq|sync|error|interrupt|abort|dbg)'
+ENTRIES+='|__(irq|fiq|dabt|pabt|und)_svc|(io|ext|mcck)_int_handler|pgm_check_handler'
 TRACE=				# the instance, empty if there is none
 EVENTS="workqueue/workqueue_queue_work workqueue/workqueue_execute_start
 	csd/csd_queue_cpu csd/csd_function_entry ipi/ipi_send_cpu ipi/ipi_send_cpumask
 	timer/timer_expire_entry timer/hrtimer_expire_entry"
+
+# The kprobe, in KPROBE: an irq_work's function is what follows its node, which is as long as two
+# pointers. Not every architecture says which register has the first argument.
+probe_irq_work() {
+	local address arg
+
+	read -r address _ </proc/kallsyms
+	for arg in "\$arg1" %r0; do
+		KPROBE=slab_$$/irq_work_run
+		{ echo "p:$KPROBE irq_work_single func=+${#address}($arg):symbol" \
+			>>$TRACEFS/kprobe_events; } 2>/dev/null && return
+	done
+	KPROBE=
+	return 1
+}
 
 # trace_begin [CPU]: an instance of our own, for what disturbs that CPU, or any. Fails,
 # with WHY, if this kernel cannot tell. TRACE_KB is how much it remembers for each CPU.
@@ -62,10 +80,7 @@ trace_begin() {
 		echo 1 >"$TRACE/events/$event/enable"
 	done
 	WHY="no kprobes, so nobody can tell whose an irq_work is, needs CONFIG_KPROBE_EVENTS"
-	# the function is what follows the node, which is as long as two pointers
-	{ echo "p:slab_$$/irq_work_run irq_work_single func=+16(\$arg1):symbol" \
-		>>$TRACEFS/kprobe_events; } 2>/dev/null || return
-	KPROBE=slab_$$/irq_work_run
+	probe_irq_work || return
 	[ -z "${1:-}" ] || echo "CPU == $1" >"$TRACE/events/$KPROBE/filter"
 	echo 1 >"$TRACE/events/$KPROBE/enable"
 }
@@ -128,7 +143,8 @@ trace_lines() {
 # trace_ours [CPU]: those of the lines that are the allocator's doing, and disturb
 # that CPU, or any.
 trace_ours() {
-	trace_lines | awk -v cpu="${1:-}" -v ours="$ALLOCATOR" -v rcus="$RCUS" '
+	trace_lines | awk -v cpu="${1:-}" -v ours="$ALLOCATOR" -v rcus="$RCUS" \
+		-v entries="$ENTRIES" '
 	{
 		where = substr($1, 2, 3) + 0
 		what = $0
@@ -159,7 +175,7 @@ trace_ours() {
 	# other caller.
 	{
 		blame = stack
-		sub(/ < asm_(sysvec|common|exc)_.*/, "", blame)
+		sub(" < (" entries ").*", "", blame)
 		if (match(blame, rcus))
 			blame = substr(blame, 1, RSTART - 1)
 		if (what ~ ours || blame ~ ours)
