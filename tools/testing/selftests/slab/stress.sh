@@ -5,8 +5,9 @@
 # and come back, caches are shrunk, a module that creates caches, loads them on all
 # CPUs and destroys them comes and goes, another one that frees with kfree_rcu() is
 # unloaded at once, files are created and looked up in a cgroup with too little
-# memory, and up to half of the free memory is taken and given back. Afterwards the
-# log must be clean, no object be corrupted or leaked, and all CPUs be online.
+# memory, and up to half of the free memory is taken and given back. Afterwards what
+# the files of all caches tell must agree, shrinking leave nothing in sheaves, the
+# log be clean, no object be corrupted or leaked, and all CPUs be online.
 #
 # With -a, for half an hour rather than seconds, sizes change at random, too; programs run
 # that use memory, files and processes: stress-ng, hackbench and fio on a null_blk, those of
@@ -21,6 +22,8 @@ ALL=
 SEED=$RANDOM
 TMP=
 DUMP_TASKS_WAS=
+TRIES=20			# to find a cache right
+USED=10				# of them, in which it was used meanwhile, are enough
 OFFLINE=()
 BLOCKS=()
 
@@ -44,6 +47,7 @@ cleanup() {
 	wait
 	all_online
 	put_back
+	let_sizes_go
 	[ ! -d "/sys/module/$MODULE" ] || rmmod "$MODULE"
 	[ ! -d /sys/module/test_slab_rcu ] || rmmod test_slab_rcu
 	if [ -n "$TMP" ]; then
@@ -501,6 +505,92 @@ objects_are_back() {
 	is_back objects "$USED_KB_BEFORE" 0
 }
 
+# --- what the files tell -------------------------------------------------
+
+# What moves if an object is allocated or freed, comes to a sheaf, or is lent with one.
+MOVES="alloc_fastpath alloc_slowpath free_fastpath free_slowpath sheaf_refill
+	sheaf_prefill_fast sheaf_prefill_slow sheaf_return_fast sheaf_return_slow"
+
+# Whether CACHE was used since read_cache().
+used_since() {
+	local name
+
+	for name in $MOVES; do
+		total "$1" "$name"
+		[ "$VALUE" = "${V[$name]}" ] || return 0
+	done
+	return 1
+}
+
+# Of what is read at once, whatever goes on.
+parts_add_up() {
+	local name
+
+	for name in $COUNTERS; do
+		adds_up "$SLAB/$1/$name"
+	done
+	nodes_add_up "$SLAB/$1/sheaf_objects"
+}
+
+# Elsewhere than on x86, a count may be lost: see sysfs.sh.
+agrees() {
+	at_most "$1" "objects in sheaves" 'V[sheaf_objects]' 'V[objects]'
+	at_most "$1" "sheaves freed" 'V[sheaf_free]' 'V[sheaf_alloc]'
+	[[ ! $MACHINE =~ ^(x86_64|i.86)$ ]] || check_objects "$1"
+}
+
+shrinks() {
+	echo 1 >"$SLAB/$1/shrink" || bad "$SLAB/$1/shrink: cannot be written"
+	total "$1" sheaf_objects
+	V[sheaf_objects]=$VALUE
+	equal "$1" "objects in sheaves after shrink" 'V[sheaf_objects]' 0
+}
+
+# at_rest CHECK CACHE: while nobody uses CACHE. What somebody has in his hands, and has not
+# counted yet, he has the next time; what is wrong stays so. Forks nothing before it knows, as
+# that uses many caches.
+at_rest() {
+	local try moved=0
+
+	for ((try = 0; try < TRIES && moved < USED; try++)); do
+		[ $try -lt 3 ] || sleep 0.2
+		read_cache "$2"
+		BAD=0
+		"$1" "$2" >"$TMP/why"
+		if used_since "$2"; then
+			moved=$((moved + 1))
+		elif [ $BAD -eq 0 ]; then
+			JUDGED=$((JUDGED + 1))
+			return
+		fi
+	done
+	if [ $moved -lt $USED ]; then
+		WRONG=$((WRONG + 1))
+		cat "$TMP/why"
+	else
+		BUSY+=("$2")
+	fi
+}
+
+# each_cache COMMAND...: with those that may have sheaves, also if they have none now.
+each_cache() {
+	local dir
+
+	for dir in "$SLAB"/*; do
+		[ -L "$dir" ] || [ ! -e "$dir/sheaf_objects" ] || "$@" "${dir##*/}"
+	done
+}
+
+# all_at_rest CHECK: and most can be judged, as only a few are used all the time.
+all_at_rest() {
+	JUDGED=0 WRONG=0 BUSY=()
+	each_cache at_rest "$1"
+	BAD=0
+	msg "$JUDGED caches were at rest and right, $WRONG wrong, always in use:" "${BUSY[@]}"
+	[ $WRONG -eq 0 ] || msg "(so are those of which somebody has cleared a counter since boot)"
+	[ $WRONG -eq 0 ] && [ $JUDGED -gt ${#BUSY[@]} ]
+}
+
 no_cache_left() {
 	local dir
 
@@ -560,6 +650,37 @@ without_known() {
 	without_fair_servers | without_reports "$OUT_OF_MEMORY" "$ASKED" "$GIVEN_BACK"
 }
 
+# What isolated CPUs have is not taken from them.
+if_nobody_isolated() {
+	local list=
+
+	read -r list 2>/dev/null </sys/devices/system/cpu/isolated
+	if [ -n "$list" ]; then
+		skip "$1" "CPUs $list are isolated"
+	else
+		unless_kept "$@"
+	fi
+}
+
+what_files_tell() {
+	local sums="all caches: what CPUs and nodes have is the total"
+	local agree="all caches at rest: counters, sheaves and slabs agree"
+	local shrink="all caches at rest: shrink leaves nothing in sheaves" name
+
+	if [ ! -e "$SLAB/kmalloc-64/alloc_fastpath" ]; then
+		for name in "$sums" "$agree" "$shrink"; do
+			skip "$name" "no counters in $SLAB, needs CONFIG_SLUB_STATS"
+		done
+		return
+	fi
+	hold_sizes none
+	each_cache parts_add_up
+	judged "$sums"
+	if_counted "$agree" all_at_rest agrees
+	if_nobody_isolated "$shrink" all_at_rest shrinks
+	let_sizes_go
+}
+
 did_all() {
 	did modules && did unloads && did shrink && did files && did eaten
 }
@@ -587,7 +708,9 @@ mkdir "$TMP/files"
 mount -t tmpfs -o size=75% none "$TMP/files" || skip_all "cannot mount a tmpfs"
 find_cpus
 find_blocks
-ktap_set_plan $((8 + 2 * ${#ALL}))
+find_smp
+MACHINE=$(uname -m)
+ktap_set_plan $((11 + 2 * ${#ALL}))
 msg "seed $SEED, $SECS s"
 limit_files || msg "$WHY: files are created without a limit"
 RANDOM=$SEED
@@ -632,6 +755,7 @@ verdict "all CPUs are online again" [ "$(online_list)" = "$ONLINE" ]
 [ -z "$ALL" ] || verdict "all memory is online again" memory_online
 verdict "no object was corrupted" no_object_corrupted
 verdict "no cache is left" no_cache_left
+what_files_tell
 verdict "the kernel's log is clean" log_is_clean without_known
 verdict "slab memory is back" slab_is_back
 if has_slabinfo; then

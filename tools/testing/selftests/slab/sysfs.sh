@@ -49,10 +49,6 @@ while getopts n:h opt; do
 	esac
 done
 
-COUNTERS="alloc_fastpath alloc_slowpath free_fastpath free_slowpath sheaf_alloc sheaf_free
-	sheaf_refill sheaf_flush barn_get barn_get_fail barn_put barn_put_fail
-	sheaf_prefill_fast sheaf_prefill_slow sheaf_prefill_oversize sheaf_return_fast
-	sheaf_return_slow free_rcu_sheaf free_rcu_sheaf_fail list_lock"
 REMOVED="cpu_slabs slabs_cpu_partial cpu_partial"
 PLAIN="sheaf_capacity $REMOVED"
 # Not of caches that never have sheaves.
@@ -68,58 +64,6 @@ trap cleanup EXIT
 trap 'exit 130' INT TERM
 
 # --- the files -----------------------------------------------------------
-
-# bad REASON: counts, and says it, unless there is too much to say.
-bad() {
-	BAD=$((BAD + 1))
-	if [ $BAD -le 10 ]; then
-		msg "$*"
-	elif [ $BAD -eq 11 ]; then
-		msg "and more"
-	fi
-}
-
-# judged NAME: whether there was anything bad since BAD was set to 0.
-judged() {
-	if [ $BAD -eq 0 ]; then
-		ktap_test_pass "$1"
-	else
-		ktap_test_fail "$1"
-	fi
-	BAD=0
-}
-
-# adds_up FILE: it parses, and the total is the sum of its parts.
-adds_up() {
-	local key sum=0 line
-
-	parse_counter "$1" || {
-		read -r line <"$1"
-		bad "$1: cannot be parsed: $line"
-		return
-	}
-	for key in "${!COUNTER[@]}"; do
-		[ "$key" = total ] || sum=$((sum + COUNTER[$key]))
-	done
-	# One CPU may be enough not to tell.
-	[ ${#COUNTER[@]} -gt 1 ] || [ "$SMP" ] || sum=${COUNTER[total]}
-	[ "$sum" -eq "${COUNTER[total]}" ] ||
-		bad "$1: total ${COUNTER[total]}, the CPUs have $sum"
-}
-
-# nodes_add_up FILE: what the nodes have is the sum, also if it is not at rest.
-nodes_add_up() {
-	local words word sum=0
-
-	read -r -a words <"$1"
-	for word in "${words[@]:1}"; do
-		[[ $word =~ ^N[0-9]+=([1-9][0-9]*)$ ]] || bad "$1: cannot be parsed: ${words[*]}"
-		sum=$((sum + BASH_REMATCH[1]))
-	done
-	[[ ${words[0]} =~ ^[0-9]+$ ]] || bad "$1: not a number: ${words[0]}"
-	[ "$sum" -eq "${words[0]}" ] || [ ! -d /sys/devices/system/node ] ||
-		bad "$1: ${words[0]}, the nodes have $sum"
-}
 
 # expected DIR NAME: it is there, or must not be.
 expected() {
@@ -239,24 +183,7 @@ find_limits() {
 
 run_load() { echo "$1" >"$MODULE_PARAMS/run"; }
 
-# The numbers of a cache, in V: counters as they are, and some more files.
-declare -A V
-read_cache() {
-	local name
-
-	V=()
-	for name in $COUNTERS sheaf_capacity sheaf_objects alloc_slab free_slab order_fallback \
-		slabs objects total_objects objs_per_slab partial objects_partial; do
-		total "$1" "$name"
-		V[$name]=${VALUE:-0}
-	done
-	V[allocs]=$((V[alloc_fastpath] + V[alloc_slowpath]))
-	V[frees]=$((V[free_fastpath] + V[free_slowpath]))
-	V[held]=${HELD[$1]}
-}
-
 # In one piece: read, line by line, would go back in a file that changes.
-declare -A HELD
 read_held() {
 	local lines line
 
@@ -264,23 +191,6 @@ read_held() {
 	for line in "${lines[@]}"; do
 		HELD[${line% *}]=${line#* }
 	done
-}
-
-# equal CACHE WHAT A B, at_most CACHE WHAT A B: arithmetic expressions.
-equal() { (($3 == $4)) || bad "$1: $2: $3 is $(($3)), $4 is $(($4))"; }
-at_most() { (($3 <= $4)) || bad "$1: $2: $3 is $(($3)), $4 is $(($4))"; }
-
-# At rest.
-check_objects() {
-	equal "$1" "objects in use" 'V[allocs] - V[frees]' 'V[held]'
-	equal "$1" "objects in sheaves" \
-		'V[sheaf_refill] + V[free_fastpath] - V[sheaf_flush] - V[alloc_fastpath]' \
-		'V[sheaf_objects]'
-	slabs_are_counted "$1" || return 0
-	equal "$1" "objects by slabs" 'V[objects] - V[sheaf_objects]' 'V[held]'
-	at_most "$1" "objects in slabs" 'V[objects]' 'V[total_objects]'
-	at_most "$1" "objects in partial slabs" 'V[objects_partial]' 'V[objects]'
-	at_most "$1" "partial slabs" 'V[partial]' 'V[slabs]'
 }
 
 # At rest.
@@ -596,9 +506,7 @@ need_root
 need_stats
 BAD=0
 hold_sizes
-SMP=
-[ ! -e /sys/devices/system/cpu/cpu0/topology ] || SMP=1
-! one_cpu || SMP=
+find_smp
 if [ "$SLAB" != /sys/kernel/slab ]; then
 	# Somebody else's files: nothing can be written there, and no load be run.
 	ktap_set_plan 1
