@@ -399,7 +399,7 @@ check_list
 check_chosen
 args_end_here
 export -n RESUME
-unset CASES TOPOLOGY CPUS APPEND STRESS_SECS FAULTS_SECS MAKEFLAGS MAKELEVEL
+unset CASES TOPOLOGY CPUS APPEND STRESS_SECS STRESS_ALL FAULTS_SECS FAULTS_ALL MAKEFLAGS MAKELEVEL
 [ -d "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
 mkdir -p "$DIR"
 tree_keys

@@ -6,7 +6,7 @@
 
 . "$(dirname "$0")/lib.sh"
 
-unset ARCHS MUTANTS BENCH ROUNDS PEER FIXED OURS RESULTS STRESS_SECS FAULTS_SECS CHECK_SECS COMMITS CONFIG LOCALMOD LSMOD TESTS DEBUG_INFO SUITE KSELFTESTS KDEB_COMPRESS AM_TO SUITES STEPS JOBS MAKEFLAGS MAKELEVEL GIVEN
+unset ARCHS MUTANTS BENCH ROUNDS PEER FIXED OURS RESULTS STRESS_SECS STRESS_ALL FAULTS_SECS FAULTS_ALL CHECK_SECS COMMITS CONFIG LOCALMOD LSMOD TESTS DEBUG_INFO SUITE KSELFTESTS KDEB_COMPRESS AM_TO SUITES STEPS JOBS MAKEFLAGS MAKELEVEL GIVEN
 fake_repo
 unset KERNEL_SRC
 cp "$SELF/Makefile" "$REPO/"
@@ -69,6 +69,7 @@ all_wrong() {
 	wrong "seconds of faults" 'FAULTS_SECS=1h is not a number of seconds' selftest FAULTS_SECS=1h
 	wrong "seconds for all tests" 'CHECK_SECS=1h is not a number of seconds' check CHECK_SECS=1h
 	wrong "all or not of stress" 'STRESS_ALL=yes is not 1' selftest STRESS_ALL=yes
+	wrong "all or not of faults" 'FAULTS_ALL=yes is not 1' selftest FAULTS_ALL=yes
 	wrong "a machine for the selftests" 'no topology .3node. for selftests' selftest TOPOLOGY="2node 3node"
 	wrong "a release" 'SUITES: no .sid., choose among bookworm trixie' fresh SUITES="sid trixie"
 	wrong "a command for the releases" 'STEPS: no .bench., choose among run check' fresh STEPS=bench
