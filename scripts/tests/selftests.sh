@@ -107,11 +107,11 @@ ok() {
 need_tool make gcc
 [ -e "$OBJ/guest/.config" ] || die "there is no guest kernel, run: make kernel"
 run_logged "$LOGS/selftest-build.log" stage || die "cannot stage the selftests"
-ok "all is built" builds "slabinfo sys_bench ublk_null" USERCFLAGS=-Werror
-ok "with too old a header, all but ublk_null" builds "slabinfo sys_bench" USERCFLAGS="-I$STAGE/old"
-ok "with too old a library, too" builds "slabinfo sys_bench" USERLDFLAGS="-L$STAGE/lib"
+ok "all is built" builds "fail_nth slabinfo sys_bench ublk_null" USERCFLAGS=-Werror
+ok "with too old a header, all but ublk_null" builds "fail_nth slabinfo sys_bench" USERCFLAGS="-I$STAGE/old"
+ok "with too old a library, too" builds "fail_nth slabinfo sys_bench" USERLDFLAGS="-L$STAGE/lib"
 ok "and with a compiler for which there is none" \
-	builds "slabinfo sys_bench" CROSS_COMPILE="$STAGE/bin/other-"
+	builds "fail_nth slabinfo sys_bench" CROSS_COMPILE="$STAGE/bin/other-"
 ok "a fair server that was taken for a task is excused" reports 0
 ok "even if it was the last" reports 0 '/CPU 1 is now/d'
 ok "not if another task is listed" reports 1 '/migration/{p;s/name: .*/name: cat/}'
