@@ -231,8 +231,8 @@ bears() {
 	echo >"$TRACE/trace"
 	each_allocation "$suite" $end || return
 	faults=$FAULTS
-	msg "$faults faults, $(wc -l <"$STACKS") stacks, a new one at the latest after $GAP times," \
-		"up to allocation $LAST of each test, $WHY"
+	msg "$faults faults, $(wc -l <"$STACKS") stacks, the longest time without a new one" \
+		"$GAP allocations, up to allocation $LAST of each test, $WHY"
 	for PERCENT in 5 20 40 60 80 100; do
 		without_pages "$suite" || return
 		pages=$((pages + PAGES))
