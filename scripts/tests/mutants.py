@@ -229,7 +229,7 @@ def asked(tree, tests):
 
 # As in guest.sh: plain 6.12 does that.
 KNOWN_SPLAT = re.compile(r"deadline\.c:\d+ task_non_contending")
-SPLAT = re.compile(r"(WARNING: .*|BUG: .*|BUG .*|Oops: .*|Kernel panic - not syncing: .*)")
+SPLAT = re.compile(r"(?:\[ )?(WARNING: .*|BUG: .*|BUG .*|Oops: .*|Kernel panic - not syncing: .*)")
 STAMP = re.compile(r"^\[ *\d+\.\d+\] ?")
 RESULT = re.compile(r"^( *)(not )?ok \d+ ([^#\n]*?)(?: # (SKIP)?.*)?$")
 
