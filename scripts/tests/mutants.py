@@ -368,7 +368,8 @@ def checked(mutants, which):
 
 def todo_checker(mutants, which):
     for n, m in checked(mutants, which).items():
-        print(n, m.head["topology"], m.head["tests"], "checked", m.head["append"], sep="\t")
+        print(n, m.head["topology"], m.head["tests"], "checked", m.head["boots"],
+              m.head["append"], sep="\t")
 
 
 def report_checker(mutants, logs, rst):

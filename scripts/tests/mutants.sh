@@ -128,7 +128,7 @@ selftests() {
 
 # Those that it should see; and without any, where it must say nothing.
 checker() {
-	local number topology tests kernel append said try n k=0 rc=0
+	local number topology tests kernel boots append said try n k=0 rc=0
 
 	mutants todo-checker "$MUTANTS" >"$DIR/todo-checker"
 	APPEND="kunit.filter_glob=$ALL kunit_shutdown=poweroff" boot checker-0 checked 4cpu $ALL_LIMIT
@@ -136,10 +136,10 @@ checker() {
 		die "without any mutant: $said, see $(rel "$LOGS")/mutants/checker-0.log"
 	say "no mutant: $said"
 	n=$(wc -l <"$DIR/todo-checker")
-	while IFS=$'\t' read -r number topology tests kernel append <&8; do
+	while IFS=$'\t' read -r number topology tests kernel boots append <&8; do
 		k=$((k + 1))
 		# a race may take several
-		for try in 1 2 3 4 5 6; do
+		for ((try = 1; try <= boots; try++)); do
 			APPEND="slab_mutant=$number kunit.filter_glob=$tests kunit_shutdown=poweroff $append" \
 				boot "checker-$number" "$kernel" "$topology" $LIMIT
 			said=$(grep -ac 'DEBUG_SLAB_SHEAVES: ' "$LOGS/mutants/checker-$number.log") || continue
