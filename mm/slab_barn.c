@@ -66,6 +66,14 @@ static void note_contention(struct node_barn *barn)
 /* Of long lists, now and then is enough. */
 #define CHECK_LENGTH	32
 
+/* What was freed while it was on a list has something else there than a link, or nothing. */
+static bool leads_on(const struct slab_sheaf *sheaf, const struct list_head *sheaves)
+{
+	const struct list_head *next = sheaf->barn_list.next;
+
+	return next == sheaves || points_to_memory(next);
+}
+
 /*
  * Whether so many sheaves are on a list. One that is put there twice makes a circle of it,
  * which is not followed for ever.
@@ -76,7 +84,8 @@ static bool adds_up(struct list_head *sheaves, unsigned int counted,
 	struct slab_sheaf *sheaf;
 
 	list_for_each_entry(sheaf, sheaves, barn_list) {
-		if (!counted-- || !sheaf_is_linked(&sheaf->barn_list))
+		if (!counted-- || !leads_on(sheaf, sheaves) ||
+		    !sheaf_is_linked(&sheaf->barn_list))
 			return false;
 		*objects += sheaf->size;
 	}

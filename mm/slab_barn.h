@@ -8,6 +8,7 @@
  */
 
 #include <linux/list.h>
+#include <linux/mm.h>
 #include <linux/rcupdate.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
@@ -53,6 +54,20 @@ struct slab_sheaf {
 	unsigned int capacity;
 	void *objects[];
 };
+
+/*
+ * Whether there is memory where something points to that somebody may have written. Without
+ * a lock, virt_addr_valid() of arm64 may be told nonsense while memory is added or removed.
+ */
+static inline bool points_to_memory(const void *p)
+{
+#ifdef CONFIG_ARM64
+	p = __tag_reset(p);
+	return __is_lm_address((unsigned long)p) && pfn_valid(virt_to_pfn(p));
+#else
+	return virt_addr_valid(p);
+#endif
+}
 
 /*
  * Whether nobody has written to the links of a sheaf that is on a list, nor to those of its

@@ -283,7 +283,7 @@ static bool freed_already(struct kmem_cache *s, void *object)
 
 static bool is_object_of(struct kmem_cache *s, void *object)
 {
-	struct slab *slab = virt_addr_valid(object) ? virt_to_slab(object) : NULL;
+	struct slab *slab = points_to_memory(object) ? virt_to_slab(object) : NULL;
 
 	return slab && slab->slab_cache == s;
 }

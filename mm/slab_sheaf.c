@@ -178,7 +178,7 @@ static struct node_barn *get_barn_of(struct kmem_cache *s, int node)
 static bool object_is_address(const void *object)
 {
 	return !IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED) ||
-	       virt_addr_valid(object);
+	       points_to_memory(object);
 }
 
 static int node_of_address(const void *object)
@@ -552,7 +552,7 @@ void flush_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf,
  */
 bool sheaf_cache_is_one(struct kmem_cache *s)
 {
-	struct slab *slab = virt_addr_valid(s) ? virt_to_slab(s) : NULL;
+	struct slab *slab = points_to_memory(s) ? virt_to_slab(s) : NULL;
 
 	return slab && slab->slab_cache == kmem_cache;
 }
@@ -583,7 +583,7 @@ bool sheaf_has_its_cache(struct slab_sheaf *sheaf)
 		return false;
 	object = sheaf_object(s, sheaf, sheaf->size - 1);
 	/* Decoded by the secret of another cache it is no address at all. */
-	if (IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED) && !virt_addr_valid(object))
+	if (IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED) && !points_to_memory(object))
 		return false;
 	slab = virt_to_slab(object);
 	return slab && slab->slab_cache == s;
@@ -1748,6 +1748,21 @@ static bool pour_out(struct kmem_cache *s, struct slab_sheaf *sheaf)
 	return !sheaf->size;
 }
 
+/* Who had it might have other objects than all others get. */
+static __always_inline void check_lent(const struct kmem_cache *s,
+				       const struct slab_sheaf *sheaf)
+{
+	unsigned int i;
+
+	if (!IS_ENABLED(CONFIG_DEBUG_SLAB_SHEAVES))
+		return;
+	for (i = 0; i < sheaf->size; i++) {
+		void *object = sheaf_object(s, sheaf, i);
+
+		sheaf_check_fits(s, &object, 1);
+	}
+}
+
 /**
  * sheaf_take_back - take a sheaf back that was lent
  * @s: The cache.
@@ -1767,6 +1782,7 @@ bool sheaf_take_back(struct kmem_cache *s, struct slab_sheaf *sheaf, bool clean)
 		put_empty_sheaf(s, sheaf);
 		return false;
 	}
+	check_lent(s, sheaf);
 	if (likely(install_lent_sheaf(s, sheaf)))
 		return true;
 	if (sheaf->size == sheaf->capacity || pour_out(s, sheaf))

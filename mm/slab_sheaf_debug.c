@@ -49,6 +49,7 @@
 #include <linux/printk.h>
 #include <linux/ratelimit.h>
 #include <linux/vmalloc.h>
+#include <kunit/test-bug.h>
 #include <kunit/visibility.h>
 
 #include "slab.h"
@@ -91,7 +92,8 @@ void sheaf_complain(const struct kmem_cache *s, const char *what,
 {
 	static DEFINE_RATELIMIT_STATE(limit, 5 * HZ, 50);
 	static DEFINE_RATELIMIT_STATE(limit_in_tests, 5 * HZ, 50);
-	bool in_test = slab_in_kunit_test();
+	/* Without the lock that a test's resources have. */
+	bool in_test = slab_stub_allowed() && kunit_get_current_test();
 	unsigned long flags;
 
 	atomic_inc(&sheaf_complaints);
@@ -155,14 +157,11 @@ static enum state write_down(const void *what, enum state state)
  * Objects
  */
 
-/*
- * What is no address at all is left alone. Which memory there is changes when some is added:
- * arm64 looks that up without a lock, and who does so just then may be told nonsense.
- */
+/* What is no address at all is left alone. */
 static bool is_address(const struct kmem_cache *s, const void *object,
 		       const char *complaint)
 {
-	if (likely(virt_addr_valid(object)))
+	if (likely(points_to_memory(object)))
 		return true;
 	sheaf_complain(s, complaint, object);
 	return false;
@@ -188,7 +187,7 @@ static bool is_object(const struct kmem_cache *s, void *object)
 void sheaf_check_fits(const struct kmem_cache *s, void **p, unsigned int nr)
 {
 	for (; nr; nr--, p++) {
-		if (!virt_addr_valid(*p))
+		if (!points_to_memory(*p))
 			continue;
 		if (is_kfence_address(*p))
 			sheaf_complain(s, "an object of KFENCE for a sheaf", *p);
@@ -255,7 +254,7 @@ EXPORT_SYMBOL_IF_KUNIT(sheaf_check_out);
 void sheaf_check_nowhere(const struct kmem_cache *s, void **p, unsigned int nr)
 {
 	for (; nr; nr--, p++)
-		if (virt_addr_valid(*p) && look_up(*p) == STATE_PUT)
+		if (points_to_memory(*p) && look_up(*p) == STATE_PUT)
 			sheaf_complain(s, "an object that is in a sheaf, and in its slab",
 				       *p);
 }
@@ -331,7 +330,8 @@ static void note_put(const struct kmem_cache *s, struct slab_sheaf *sheaf)
 void sheaf_check_new(struct slab_sheaf *sheaf)
 {
 	sheaf_check_unused(sheaf);
-	write_down(sheaf, STATE_TAKEN);
+	if (write_down(sheaf, STATE_TAKEN) == STATE_PUT)
+		sheaf_complain(cache_of(sheaf), "a new sheaf where there is one", sheaf);
 }
 EXPORT_SYMBOL_IF_KUNIT(sheaf_check_new);
 

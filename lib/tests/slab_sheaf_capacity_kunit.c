@@ -108,32 +108,35 @@ static void expect_no_sheaves_for(struct kunit *test, void *p)
 		KUNIT_EXPECT_EQ(test, slab->slab_cache->sheaf_capacity, 0);
 }
 
+/* A cache whose sheaves take so many bytes, when the sheaves of this CPU are in use. */
+static struct kmem_cache *with_sheaves_of(struct kunit *test, unsigned int size)
+{
+	struct kmem_cache_args args = { .sheaf_capacity = size / sizeof(void *) };
+	struct kmem_cache *s = new_cache(test, "slab_kunit_probe", OBJECT_SIZE, 0, &args);
+
+	if (s->sheaf_capacity < 2)
+		kunit_skip(test, "there are no sheaves, or no room in them");
+	kmem_cache_free(s, kmem_cache_alloc(s, GFP_KERNEL | __GFP_NOFAIL));
+	KUNIT_ASSERT_NE(test, this_cpu_read(s->cpu_sheaves->main)->capacity, 0);
+	return s;
+}
+
 /*
  * Elsewhere: a sheaf came from a cache that had sheaves, which had to be allocated, and so
  * on without end.
  */
 static void sheaf_alloc_does_not_recurse(struct kunit *test)
 {
-	struct kmem_cache_args args = { };
 	unsigned int size;
 	int node;
 
 	for (size = 8; size <= PAGE_SIZE; size *= 2) {
-		struct kmem_cache *s;
-		void *p;
+		struct kmem_cache *s = with_sheaves_of(test, size);
 
-		args.sheaf_capacity = size / sizeof(void *);
-		s = new_cache(test, "slab_kunit_probe", OBJECT_SIZE, 0, &args);
-		if (s->sheaf_capacity < 2)
-			kunit_skip(test, "there are no sheaves, or no room in them");
-		p = kmem_cache_alloc(s, GFP_KERNEL);
-		KUNIT_ASSERT_NOT_NULL(test, p);
-		KUNIT_EXPECT_NE(test, this_cpu_read(s->cpu_sheaves->main)->capacity, 0);
 		expect_no_sheaves_for(test, this_cpu_read(s->cpu_sheaves->main));
 		expect_no_sheaves_for(test, s->barns);
 		for_each_online_node(node)
 			expect_no_sheaves_for(test, s->barns[node]);
-		kmem_cache_free(s, p);
 		destroy_cache_of(test, s);
 	}
 }
@@ -144,23 +147,16 @@ static void sheaf_alloc_does_not_recurse(struct kunit *test)
  */
 static void sheaves_are_not_profiled(struct kunit *test)
 {
-	struct kmem_cache_args args = { };
 	unsigned int size;
 
 	if (!mem_alloc_profiling_enabled())
 		kunit_skip(test, "memory allocation profiling is off");
 	for (size = 64; size <= PAGE_SIZE; size *= 2) {
-		struct slab_sheaf *main;
-		struct kmem_cache *s;
+		struct kmem_cache *s = with_sheaves_of(test, size);
+		struct slab *slab = virt_to_slab(this_cpu_read(s->cpu_sheaves->main));
 
-		args.sheaf_capacity = size / sizeof(void *);
-		s = new_cache(test, "slab_kunit_probe", OBJECT_SIZE, 0, &args);
-		if (s->sheaf_capacity < 2)
-			kunit_skip(test, "there are no sheaves, or no room in them");
-		kmem_cache_free(s, kmem_cache_alloc(s, GFP_KERNEL | __GFP_NOFAIL));
-		main = this_cpu_read(s->cpu_sheaves->main);
-		if (virt_to_slab(main))
-			KUNIT_EXPECT_NULL(test, slab_obj_exts(virt_to_slab(main)));
+		if (slab)
+			KUNIT_EXPECT_NULL(test, slab_obj_exts(slab));
 		destroy_cache_of(test, s);
 	}
 }

@@ -246,6 +246,21 @@ static void sheaf_in_no_place(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, complaints(), 0);
 }
 
+static void new_sheaf_in_a_place(struct kunit *test)
+{
+	struct slab_test *st = with_checked_cache(test);
+	struct slab_sheaf *sheaf = made_up_sheaf(test, 0);
+
+	sheaf_check_empty(st->cache, sheaf);
+	sheaf_check_new(sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+	sheaf_check_freed(st->cache, sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+	sheaf_check_new(sheaf);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+	sheaf_check_freed(st->cache, sheaf);
+}
+
 /* Nor does a CPU stop to use it because a barn refuses it; but when somebody takes it. */
 static void sheaf_in_use_twice(struct kunit *test)
 {
@@ -453,6 +468,28 @@ static void sheaf_twice_in_a_barn(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, complaints(), 1);
 }
 
+/* What was freed there leads elsewhere. Whoever looks at it does not go there. */
+static void link_in_a_barn_leads_nowhere(struct kunit *test)
+{
+	struct slab_sheaf *sheaf, *last;
+	struct node_barn barn;
+
+	with_checked_cache(test);
+	last = made_up_sheaf(test, 3);
+	sheaf = made_up_sheaf(test, 3);
+	barn_init(&barn, 4, 4);
+	KUNIT_ASSERT_TRUE(test, barn_put_full(&barn, last));
+	KUNIT_ASSERT_TRUE(test, barn_put_full(&barn, sheaf));
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+	sheaf->barn_list.next = NULL;
+	barn_set_limits(&barn, 5, 5);
+	KUNIT_EXPECT_EQ(test, complaints(), 1);
+	sheaf->barn_list.next = &last->barn_list;
+	KUNIT_EXPECT_PTR_EQ(test, barn_get_full(&barn), sheaf);
+	KUNIT_EXPECT_PTR_EQ(test, barn_get_full(&barn), last);
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+}
+
 static struct kunit_case debug_cases[] = {
 	KUNIT_CASE(all_is_well),
 	KUNIT_CASE(object_in_two_sheaves),
@@ -469,6 +506,7 @@ static struct kunit_case debug_cases[] = {
 	KUNIT_CASE(inside_of_an_object),
 	KUNIT_CASE(sheaf_in_two_places),
 	KUNIT_CASE(sheaf_in_no_place),
+	KUNIT_CASE(new_sheaf_in_a_place),
 	KUNIT_CASE(sheaf_in_use_twice),
 	KUNIT_CASE(sheaf_waits_twice),
 	KUNIT_CASE(sheaf_that_is_not_full),
@@ -480,6 +518,7 @@ static struct kunit_case debug_cases[] = {
 	KUNIT_CASE(freed_sheaf_is_in_a_barn),
 	KUNIT_CASE(barn_counts_wrongly),
 	KUNIT_CASE(sheaf_twice_in_a_barn),
+	KUNIT_CASE(link_in_a_barn_leads_nowhere),
 	{}
 };
 
