@@ -18,7 +18,7 @@
 #
 #   STRESS_SECS=N chooses how long stress.sh takes on each machine, and STRESS_ALL=1 that
 #   it does all it can (-a); FAULTS_SECS=N how long faults_kunit.sh may take, and FAULTS_ALL=1
-#   that it must be enough for all (-a);
+#   that it must be enough for all (-a), or FAULTS_ALL=K/N for all of one part of N of them;
 #   LIMIT=N is the seconds a guest has (2400, and twice what those two say); a test has 1200
 #   less, but 1200 at least; APPEND= adds to the kernel command line; SELFTESTS=DIR takes the
 #   tests from another directory than the tree's; STAGED=1 runs those that were built before.
@@ -200,7 +200,7 @@ judge() {
 # faults.sh takes its time where everything is checked.
 runs() {
 	echo "KSELFTEST_STRESS_SH_ARGS='${STRESS_ALL:+-a }-t $STRESS_SECS'" \
-		"KSELFTEST_FAULTS_KUNIT_SH_ARGS='${FAULTS_ALL:+-a }-t $FAULTS_SECS'" \
+		"KSELFTEST_FAULTS_KUNIT_SH_ARGS='${FAULTS_ALL:+-a -p $FAULTS_ALL }-t $FAULTS_SECS'" \
 		"$1/run_kselftest.sh -o $((LIMIT > 2400 ? LIMIT - 1200 : 1200)) $2 | cat"
 }
 
@@ -292,9 +292,11 @@ build_tests() {
 
 STRESS_SECS=${STRESS_SECS:-10} FAULTS_SECS=${FAULTS_SECS:-240} STRESS_ALL=${STRESS_ALL:-}
 FAULTS_ALL=${FAULTS_ALL:-}
-for all in STRESS_ALL FAULTS_ALL; do
-	[[ "${!all}" =~ ^1?$ ]] || die "$all=${!all} is not 1"
-done
+[[ "$STRESS_ALL" =~ ^1?$ ]] || die "STRESS_ALL=$STRESS_ALL is not 1"
+[ -z "$FAULTS_ALL" ] || { [[ "$FAULTS_ALL" =~ ^([1-9]/[1-9]|1)$ ]] &&
+	[ "${FAULTS_ALL%/*}" -le "${FAULTS_ALL#*/}" ]; } ||
+	die "FAULTS_ALL=$FAULTS_ALL is not 1, nor a part of all, such as 1/2"
+[ "$FAULTS_ALL" != 1 ] || FAULTS_ALL=1/1
 for secs in STRESS_SECS FAULTS_SECS; do
 	[[ "${!secs}" =~ ^[1-9][0-9]{0,4}$ ]] || die "$secs=${!secs} is not a number of seconds"
 done

@@ -69,7 +69,7 @@ all_wrong() {
 	wrong "seconds of faults" 'FAULTS_SECS=1h is not a number of seconds' selftest FAULTS_SECS=1h
 	wrong "seconds for all tests" 'CHECK_SECS=1h is not a number of seconds' check CHECK_SECS=1h
 	wrong "all or not of stress" 'STRESS_ALL=yes is not 1' selftest STRESS_ALL=yes
-	wrong "all or not of faults" 'FAULTS_ALL=yes is not 1' selftest FAULTS_ALL=yes
+	wrong "all or not of faults" 'FAULTS_ALL=yes is not 1, nor a part' selftest FAULTS_ALL=yes
 	wrong "a machine for the selftests" 'no topology .3node. for selftests' selftest TOPOLOGY="2node 3node"
 	wrong "a release" 'SUITES: no .sid., choose among bookworm trixie' fresh SUITES="sid trixie"
 	wrong "a command for the releases" 'STEPS: no .bench., choose among run check' fresh STEPS=bench

@@ -130,5 +130,5 @@ is_missed() {
 	grep -qF 'of 1 it said nothing.' "$DIR/table.md" && grep -qF '**nothing**' "$DIR/table.rst"
 }
 ok "mutants: that it says nothing is a failure" is_missed
-asked_for() { [ "$(mutants todo-checker '')" = $'7\t4cpu\tslab_x\tchecked\t' ]; }
+asked_for() { [ "$(mutants todo-checker '')" = $'7\t4cpu\tslab_x\tchecked\t1\t' ]; }
 ok "mutants: those that it should see are run with it" asked_for

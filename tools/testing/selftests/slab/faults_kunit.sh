@@ -14,7 +14,9 @@
 # runs in other tasks than that of the test does not fail. slab_barn and slab_sheaf_balance
 # test what allocates nothing.
 #
-#   faults_kunit.sh [-a] [-t SECONDS] [SUITE...]	all suites together take so long, about
+#   faults_kunit.sh [-a] [-p K/N] [-t SECONDS] [SUITE...]
+#			all suites together take so long, about; with -p, each Nth of them,
+#			from the Kth one on
 #
 # In so short a time as is given by default, this is a sample. With -a, all is asked for: a
 # suite for which the time is up first has failed.
@@ -38,6 +40,7 @@ MANY=1000000000
 NEVER=4000000000		# none fails, but tests are as short as with faults
 TIME=240
 ALL=
+PART=1 PARTS=1
 # So often nothing new. In 90 rounds of slab_sheaf_flush, the longest without a stack that was new
 # later had 26; those of a suite that has more are told.
 ENOUGH=50
@@ -244,9 +247,16 @@ bears() {
 
 # -------------------------------------------------------------------------
 
-while getopts at: opt; do
+while getopts ap:t: opt; do
 	case $opt in
 	a) ALL=1 ;;
+	p)
+		PART=${OPTARG%/*} PARTS=${OPTARG#*/}
+		if [[ ! "$OPTARG" =~ ^[1-9]/[1-9]$ ]] || [ "$PART" -gt "$PARTS" ]; then
+			echo "faults_kunit.sh: -p $OPTARG is not a part, such as 1/2" >&2
+			exit 2
+		fi
+		;;
 	t) TIME=$OPTARG ;;
 	*) exit 2 ;;
 	esac
@@ -264,6 +274,9 @@ for dir in "$KUNIT"/slab_sheaf_* "$KUNIT"/slab_[!s]*; do
 		SUITES+=("$suite")
 done
 [ $# -eq 0 ] || SUITES=("$@")
+for i in "${!SUITES[@]}"; do
+	[ $((i % PARTS + 1)) -eq "$PART" ] || unset "SUITES[i]"
+done
 [ ${#SUITES[@]} -gt 0 ] ||
 	skip_all "no KUnit suites, needs CONFIG_SLAB_SHEAF_KUNIT_TEST, CONFIG_KUNIT_DEBUGFS"
 trace_faults || skip_all "$WHY"
@@ -276,7 +289,8 @@ begin_leaks
 ktap_set_plan $((${#SUITES[@]} + 1))
 left=${#SUITES[@]}
 for suite in "${SUITES[@]}"; do
-	verdict "$suite" bears "$suite" $(((TIME - SECONDS) / left--))
+	# Who asks for all has no use for what the others would have left.
+	verdict "$suite" bears "$suite" $(((TIME - SECONDS) / (ALL ? 1 : left--)))
 done
 verdict_on_leaks
 ktap_finished
