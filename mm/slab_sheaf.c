@@ -1749,8 +1749,8 @@ static bool pour_out(struct kmem_cache *s, struct slab_sheaf *sheaf)
 }
 
 /* Who had it might have other objects than all others get. */
-static __always_inline void check_lent(const struct kmem_cache *s,
-				       const struct slab_sheaf *sheaf)
+static __always_inline void check_lent(struct kmem_cache *s,
+				       struct slab_sheaf *sheaf)
 {
 	unsigned int i;
 
