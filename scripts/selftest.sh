@@ -143,6 +143,7 @@ config_may_lack() {
 	! has KASAN || lacks+="|KASAN keeps what is freed"
 	has MEMCG || lacks+="|no memory controller in cgroup v2"
 	[[ " $append " != *" kunit.enable=0 "* ]] || lacks+="|no KUnit suites, .*"
+	[[ " $append " != *" slab_debug="* ]] || lacks+="|.*no sheaves|no cache has sheaves"
 	has SLUB_DEBUG || lacks+="|no /sys/kernel/slab(/.*)?"
 	echo "$lacks"
 }

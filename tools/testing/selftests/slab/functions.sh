@@ -107,6 +107,31 @@ without_kfence() {
 	done
 }
 
+# Whether a cache has no sheaves for being debugged, as by slab_debug=.
+is_debugged() {
+	local file
+
+	total "$1" sheaf_capacity
+	[ "$VALUE" = 0 ] || return
+	for file in sanity_checks red_zone poison store_user trace; do
+		total "$1" $file
+		[ "$VALUE" != 1 ] || return 0
+	done
+	return 1
+}
+
+# with_room CACHE...: where the command line has only tiny sheaves, those of a test are not, if it
+# is about what is in them.
+with_room() {
+	local name
+
+	for name; do
+		total "$name" sheaf_capacity
+		[ "${VALUE:-0}" -eq 0 ] || [ "$VALUE" -ge 60 ] ||
+			echo 124 2>/dev/null >"$SLAB/$name/sheaf_capacity" || :
+	done
+}
+
 # Generic KASAN keeps what is freed for some time, in no sheaf, and takes it to slabs or sheaves
 # when somebody frees something else.
 has_quarantine() { grep -q ' kasan_quarantine_put$' /proc/kallsyms; }

@@ -120,6 +120,7 @@ insmod "$KO" || ktap_exit_fail_msg "cannot load $KO"
 hold_sizes
 total $CACHE sheaf_capacity
 [ "${VALUE:-0}" -gt 0 ] || skip_all "no sheaves"
+with_room $CACHE ${CACHE}_rc
 ktap_set_plan 4
 
 unless_kept "drop_caches gives back what is in the barns" sooner_or_later drop_caches_takes

@@ -254,6 +254,7 @@ insmod "$KO" || ktap_exit_fail_msg "cannot load $KO"
 total $CACHE sheaf_capacity
 [ "${VALUE:-0}" -ne 0 ] || skip_all "the caches have no sheaves"
 without_kfence "$CACHE" "$CACHE_RC"
+with_room "$CACHE" "$CACHE_RC"
 ktap_set_plan 9
 
 verdict "what is allocated is active" some_allocated

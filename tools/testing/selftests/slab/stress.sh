@@ -458,6 +458,9 @@ settle() {
 	sleep 1
 }
 
+# How many objects debugobjects has for those that it watches is its own affair.
+WATCHERS=debug_objects_cache
+
 slab_kb() {
 	local key kb
 
@@ -469,13 +472,18 @@ slab_kb() {
 	while read -r key kb _; do
 		[ "$key" != Slab: ] || VALUE=$kb
 	done </proc/meminfo
+	! has_slabinfo || VALUE=$((VALUE - $(awk -v name=$WATCHERS -v size="$(getconf PAGESIZE)" \
+		'$1 == name { kb = $15 * $6 * size / 1024 } END { print kb + 0 }' /proc/slabinfo)))
 }
 
 # It is there with CONFIG_SLUB_DEBUG.
 has_slabinfo() { [ -e /proc/slabinfo ]; }
 
 # What is in use, in whatever slabs it lies.
-used_kb() { VALUE=$(awk 'NR > 2 { kb += $2 * $4 / 1024 } END { printf "%d", kb }' /proc/slabinfo); }
+used_kb() {
+	VALUE=$(awk -v name=$WATCHERS 'NR > 2 && $1 != name { kb += $2 * $4 / 1024 }
+		END { printf "%d", kb }' /proc/slabinfo)
+}
 
 # sizes_of NAME OBJECTS: the pages of each cache, and its objects, in arrays of these names.
 sizes_of() {

@@ -396,6 +396,7 @@ insmod "$KO" || ktap_exit_fail_msg "cannot load $KO"
 total $CACHE sheaf_capacity
 [ "${VALUE:-0}" -ne 0 ] || skip_all "the caches have no sheaves"
 without_kfence "$CACHE"
+with_room "$CACHE"
 TMP=$(mktemp -d) && mkdir "$TMP/prom" && chmod 711 "$TMP" || exit 1
 ktap_set_plan 13
 
