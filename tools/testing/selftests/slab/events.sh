@@ -178,15 +178,18 @@ shrinking_is_told() {
 		tells slab_sheaf_drain "cpus_interrupted=$cpus"
 }
 
+# It is rounded up to what the memory of a sheaf has room for.
 size_is_told() {
-	local was
+	local file=$SLAB/$CACHE/sheaf_capacity was now
 
-	read -r was <"$SLAB/$CACHE/sheaf_capacity"
+	read -r was <"$file"
 	begin
-	echo 28 >"$SLAB/$CACHE/sheaf_capacity"
+	echo 28 >"$file"
 	trace_off
-	echo "$was" >"$SLAB/$CACHE/sheaf_capacity"
-	trace_complete && tells slab_sheaf_capacity "objects=$was->28 contended=0"
+	read -r now <"$file"
+	echo "$was" >"$file"
+	[ "$now" -ge 28 ] && [ "$now" -lt "$was" ] && trace_complete &&
+		tells slab_sheaf_capacity "objects=$was->$now contended=0"
 }
 
 # A CPU for each node with memory, in CPUS; one of a node without, in BARE, if there is any.
