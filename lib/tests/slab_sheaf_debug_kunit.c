@@ -449,20 +449,28 @@ static void barn_counts_wrongly(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, complaints(), 0);
 }
 
+/* The second one is in front. */
+static void barn_of_two(struct kunit *test, struct node_barn *barn, struct slab_sheaf *sheaves[2])
+{
+	unsigned int i;
+
+	with_checked_cache(test);
+	barn_init(barn, 4, 4);
+	for (i = 0; i < 2; i++) {
+		sheaves[i] = made_up_sheaf(test, 3);
+		KUNIT_ASSERT_TRUE(test, barn_put_full(barn, sheaves[i]));
+	}
+	KUNIT_EXPECT_EQ(test, complaints(), 0);
+}
+
 /* The list becomes a circle. Whoever looks at it comes to an end, and says so. */
 static void sheaf_twice_in_a_barn(struct kunit *test)
 {
-	struct slab_sheaf *sheaf, *other;
+	struct slab_sheaf *sheaves[2];
 	struct node_barn barn;
 
-	with_checked_cache(test);
-	sheaf = made_up_sheaf(test, 3);
-	other = made_up_sheaf(test, 3);
-	barn_init(&barn, 4, 4);
-	KUNIT_ASSERT_TRUE(test, barn_put_full(&barn, sheaf));
-	KUNIT_ASSERT_TRUE(test, barn_put_full(&barn, other));
-	KUNIT_EXPECT_EQ(test, complaints(), 0);
-	KUNIT_EXPECT_TRUE(test, barn_put_full(&barn, sheaf));
+	barn_of_two(test, &barn, sheaves);
+	KUNIT_EXPECT_TRUE(test, barn_put_full(&barn, sheaves[0]));
 	KUNIT_EXPECT_EQ(test, complaints(), 1);
 	barn_set_limits(&barn, 5, 5);
 	KUNIT_EXPECT_EQ(test, complaints(), 1);
@@ -471,22 +479,16 @@ static void sheaf_twice_in_a_barn(struct kunit *test)
 /* What was freed there leads elsewhere. Whoever looks at it does not go there. */
 static void link_in_a_barn_leads_nowhere(struct kunit *test)
 {
-	struct slab_sheaf *sheaf, *last;
+	struct slab_sheaf *sheaves[2];
 	struct node_barn barn;
 
-	with_checked_cache(test);
-	last = made_up_sheaf(test, 3);
-	sheaf = made_up_sheaf(test, 3);
-	barn_init(&barn, 4, 4);
-	KUNIT_ASSERT_TRUE(test, barn_put_full(&barn, last));
-	KUNIT_ASSERT_TRUE(test, barn_put_full(&barn, sheaf));
-	KUNIT_EXPECT_EQ(test, complaints(), 0);
-	sheaf->barn_list.next = NULL;
+	barn_of_two(test, &barn, sheaves);
+	sheaves[1]->barn_list.next = NULL;
 	barn_set_limits(&barn, 5, 5);
 	KUNIT_EXPECT_EQ(test, complaints(), 1);
-	sheaf->barn_list.next = &last->barn_list;
-	KUNIT_EXPECT_PTR_EQ(test, barn_get_full(&barn), sheaf);
-	KUNIT_EXPECT_PTR_EQ(test, barn_get_full(&barn), last);
+	sheaves[1]->barn_list.next = &sheaves[0]->barn_list;
+	KUNIT_EXPECT_PTR_EQ(test, barn_get_full(&barn), sheaves[1]);
+	KUNIT_EXPECT_PTR_EQ(test, barn_get_full(&barn), sheaves[0]);
 	KUNIT_EXPECT_EQ(test, complaints(), 0);
 }
 
