@@ -64,6 +64,9 @@ static inline bool points_to_memory(const void *p)
 #ifdef CONFIG_ARM64
 	p = __tag_reset(p);
 	return __is_lm_address((unsigned long)p) && pfn_valid(virt_to_pfn(p));
+#elif defined(CONFIG_HEXAGON)
+	/* Its pfn_valid() knows of no memory. */
+	return (unsigned long)p >= PAGE_OFFSET;
 #else
 	return virt_addr_valid(p);
 #endif

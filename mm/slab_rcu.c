@@ -281,13 +281,6 @@ static bool freed_already(struct kmem_cache *s, void *object)
 	       !is_kfence_address(object) && unlikely(sheaf_is_marked(s, object));
 }
 
-static bool is_object_of(struct kmem_cache *s, void *object)
-{
-	struct slab *slab = points_to_memory(object) ? virt_to_slab(object) : NULL;
-
-	return slab && slab->slab_cache == s;
-}
-
 /*
  * What is marked is in another sheaf. What is twice in this one is so once the first of
  * them is.
@@ -300,7 +293,8 @@ static void drop_marked(struct kmem_cache *s, struct slab_sheaf *sheaf)
 		void *object = sheaf->objects[i];
 
 		/* Its slab may be somebody else's by now. */
-		if (!is_object_of(s, object) || freed_already(s, object)) {
+		if (!cache_has_object(s, object) ||
+		    freed_already(s, object)) {
 			drop(s, sheaf, i);
 			continue;
 		}
@@ -398,7 +392,8 @@ static unsigned int free_one(struct rcu_sheaves *rs)
 	sheaf = queue_del_ready(&rs->full);
 	if (sheaf) {
 		nr = sheaf->size;
-		WRITE_ONCE(rs->nr_objects, rs->nr_objects - nr);
+		/* Somebody may have written to it since it was added. */
+		WRITE_ONCE(rs->nr_objects, rs->nr_objects - min(nr, rs->nr_objects));
 		WRITE_ONCE(rs->nr_busy, rs->nr_busy + 1);
 	}
 	raw_spin_unlock_irqrestore(&rs->lock, flags);

@@ -94,7 +94,9 @@
  */
 
 #include <linux/jiffies.h>
+#include <linux/kasan.h>
 #include <linux/kernel.h>
+#include <linux/kfence.h>
 #include <linux/lockdep.h>
 #include <linux/mm.h>
 #include <linux/mmzone.h>
@@ -544,17 +546,37 @@ void flush_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf,
 }
 
 /**
+ * cache_has_object - whether what may be anything points into a slab of a cache
+ * @s: The cache.
+ * @object: What is to be an object of it, unless somebody has written to where it was.
+ *
+ * Context: Any.
+ * Return: Whether it does.
+ */
+bool cache_has_object(const struct kmem_cache *s, const void *object)
+{
+	struct slab *slab = points_to_memory(object) ? virt_to_slab(object) : NULL;
+
+	return slab && slab->slab_cache == s;
+}
+
+/**
  * sheaf_cache_is_one - whether the cache that a sheaf names may be looked at
  * @s: What it names, which may be anything if somebody has written to the sheaf.
  *
  * Context: Any.
- * Return: Whether it is an object of the cache that caches are from.
+ * Return: Whether it is a cache, and not destroyed.
  */
-bool sheaf_cache_is_one(struct kmem_cache *s)
+bool sheaf_cache_is_one(const struct kmem_cache *s)
 {
-	struct slab *slab = points_to_memory(s) ? virt_to_slab(s) : NULL;
+	void *address = kasan_reset_tag(s);
+	void *start;
 
-	return slab && slab->slab_cache == kmem_cache;
+	if (!cache_has_object(kmem_cache, s))
+		return false;
+	start = kfence_object_start(s) ?:
+		nearest_obj(kmem_cache, virt_to_slab(s), address);
+	return address == start && s->cpu_sheaves;
 }
 
 /**
@@ -570,23 +592,15 @@ bool sheaf_cache_is_one(struct kmem_cache *s)
 bool sheaf_has_its_cache(struct slab_sheaf *sheaf)
 {
 	struct kmem_cache *s = sheaf->cache;
-	struct slab *slab;
-	void *object;
 
 	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED))
 		return true;
-	if (!s || !sheaf_is_sound(s, sheaf))
+	if (!sheaf_is_sound(s, sheaf) || !sheaf_cache_is_one(s))
 		return false;
 	if (!sheaf->size)
 		return true;
-	if (IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED) && !sheaf_cache_is_one(s))
-		return false;
-	object = sheaf_object(s, sheaf, sheaf->size - 1);
 	/* Decoded by the secret of another cache it is no address at all. */
-	if (IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED) && !points_to_memory(object))
-		return false;
-	slab = virt_to_slab(object);
-	return slab && slab->slab_cache == s;
+	return cache_has_object(s, sheaf_object(s, sheaf, sheaf->size - 1));
 }
 
 /**

@@ -390,12 +390,13 @@ static void capacity_of_rcu_free(struct kunit *test)
 }
 
 /* It waits for a grace period, and nothing but the sheaf says whose it is. */
-static void cache_of_sheaf_with_rcu(struct kunit *test)
+static void spoil_sheaf_with_rcu(struct kunit *test,
+				 void (*spoil)(struct slab_sheaf *sheaf))
 {
 	struct slab_test *st = with_hardened_rcu(test);
 	struct slab_sheaf *sheaf = NULL;
 	struct object **objects;
-	unsigned int i;
+	unsigned int i, size = 0;
 
 	skip_if_smaller(test, 2);
 	objects = (struct object **)new_array(test, st->cap);
@@ -407,17 +408,41 @@ static void cache_of_sheaf_with_rcu(struct kunit *test)
 		if (!i)
 			sheaf = sheaves_here(st)->rcu_free;
 	}
-	if (sheaf)
-		sheaf->cache = virt_to_slab(sheaf)->slab_cache;
+	if (sheaf) {
+		spoil(sheaf);
+		size = sheaf->size;
+	}
 	rcu_read_unlock();
 	KUNIT_ASSERT_NOT_NULL(test, sheaf);
 	kvfree_rcu_barrier();
-	KUNIT_EXPECT_EQ(test, sheaf->size, st->cap);
+	KUNIT_EXPECT_EQ(test, sheaf->size, size);
 	expect_cached(test, 0);
 	mend(test, sheaf, 0, st->cap);
 	for (i = 0; i < st->cap; i++)
 		kmem_cache_free(st->cache, objects[i]);
 	expect_cached(test, st->cap);
+}
+
+static void name_another_cache(struct slab_sheaf *sheaf)
+{
+	sheaf->cache = virt_to_slab(sheaf)->slab_cache;
+}
+
+static void cache_of_sheaf_with_rcu(struct kunit *test)
+{
+	spoil_sheaf_with_rcu(test, name_another_cache);
+}
+
+/* It has no object that tells whose it is, and what it names is no cache. */
+static void name_no_cache(struct slab_sheaf *sheaf)
+{
+	sheaf->cache = (void *)&sheaf->cache->flags;
+	sheaf->size = 0;
+}
+
+static void no_cache_of_sheaf_with_rcu(struct kunit *test)
+{
+	spoil_sheaf_with_rcu(test, name_no_cache);
 }
 
 static void freed_twice_by_rcu(struct kunit *test)
@@ -961,6 +986,7 @@ static struct kunit_case harden_cases[] = {
 	KUNIT_CASE(size_of_remote_that_was_wiped),
 	KUNIT_CASE(capacity_of_rcu_free),
 	KUNIT_CASE(cache_of_sheaf_with_rcu),
+	KUNIT_CASE(no_cache_of_sheaf_with_rcu),
 	KUNIT_CASE(freed_twice_by_rcu),
 	KUNIT_CASE(freed_twice_by_rcu_across_sheaves),
 	KUNIT_CASE(freed_by_rcu_and_otherwise),

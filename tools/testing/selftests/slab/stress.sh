@@ -462,6 +462,7 @@ settle() {
 WATCHERS=debug_objects_cache
 
 slab_kb() {
+	local -A pages=() used=()
 	local key kb
 
 	rm -f "$TMP"/files/*
@@ -472,8 +473,8 @@ slab_kb() {
 	while read -r key kb _; do
 		[ "$key" != Slab: ] || VALUE=$kb
 	done </proc/meminfo
-	! has_slabinfo || VALUE=$((VALUE - $(awk -v name=$WATCHERS -v size="$(getconf PAGESIZE)" \
-		'$1 == name { kb = $15 * $6 * size / 1024 } END { print kb + 0 }' /proc/slabinfo)))
+	sizes_of pages used
+	VALUE=$((VALUE - ${pages[$WATCHERS]:-0} * $(getconf PAGESIZE) / 1024))
 }
 
 # It is there with CONFIG_SLUB_DEBUG.
