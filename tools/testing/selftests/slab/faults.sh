@@ -378,9 +378,9 @@ for operation in "${OPERATIONS[@]}"; do
 	verdict "$operation: each allocation fails once" each "$operation"
 	verdict "$operation: there are no more pages" no_pages "$operation"
 done
-verdict "sheaf_capacity is written" writes 60 120 $CACHE/sheaf_capacity
+verdict "sheaf_capacity is written" writes 28 120 $CACHE/sheaf_capacity
 verdict "sheaf_capacity is written, and the cache has no sheaves any more" \
-	writes 60 0 $CACHE/sheaf_capacity
+	writes 28 0 $CACHE/sheaf_capacity
 echo 60 >"$SLAB/$CACHE/sheaf_capacity"
 verdict "barn_max_full is written" writes auto 20 $CACHE/barn_max_full
 verdict "barn_max_empty is written" writes auto 20 $CACHE/barn_max_empty
