@@ -188,42 +188,6 @@ static void requested_capacity_is_not_shared(struct kunit *test)
 		kmem_cache_destroy(s[i]);
 }
 
-/*
- * Who is merged has a cache, whether or not there was memory for a link to it in sysfs. In
- * 6.12 another one was tried, that sysfs refuses for having the same id.
- */
-static void merged_without_memory(struct kunit *test)
-{
-#ifdef CONFIG_FAILSLAB
-	static const char * const names[] = { "sheaf_kunit_one", "sheaf_kunit_other" };
-	struct kmem_cache *s[ARRAY_SIZE(names)];
-	unsigned int nth = 0;
-	bool failed;
-
-	not_with_faults(test);
-	s[0] = kmem_cache_create(names[0], 4952, NULL, 0);
-	KUNIT_ASSERT_NOT_NULL(test, s[0]);
-	s[1] = kmem_cache_create(names[1], 4952, NULL, 0);
-	kmem_cache_destroy(s[1]);
-	if (s[1] != s[0]) {
-		kmem_cache_destroy(s[0]);
-		kunit_skip(test, "caches are not merged");
-	}
-	do {
-		current->fail_nth = ++nth;
-		s[1] = kmem_cache_create(names[1], 4952, NULL, 0);
-		failed = !current->fail_nth;
-		current->fail_nth = 0;
-		KUNIT_EXPECT_PTR_EQ(test, s[1], s[0]);
-		kmem_cache_destroy(s[1]);
-	} while (failed && s[1]);
-	kmem_cache_destroy(s[0]);
-	KUNIT_EXPECT_GT(test, nth, 1);
-#else
-	kunit_skip(test, "needs CONFIG_FAILSLAB");
-#endif
-}
-
 /* More than can be: not an error, and no overflow. */
 static void absurd_capacity(struct kunit *test)
 {
@@ -346,7 +310,6 @@ static struct kunit_case capacity_cases[] = {
 	KUNIT_CASE(sheaves_are_not_profiled),
 #endif
 	KUNIT_CASE(requested_capacity_is_not_shared),
-	KUNIT_CASE(merged_without_memory),
 	KUNIT_CASE(absurd_capacity),
 	KUNIT_CASE(who_has_sheaves),
 #ifdef CONFIG_SLUB_DEBUG

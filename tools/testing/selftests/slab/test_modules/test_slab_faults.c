@@ -57,6 +57,7 @@ struct scene {
 	struct object *objects[MAX_OBJECTS];
 	unsigned long ids[MAX_OBJECTS];
 	unsigned int nr;		/* objects that are allocated */
+	bool merges;			/* a cache with another one */
 	bool wrong;
 };
 
@@ -170,6 +171,40 @@ static int create_constructed(struct scene *sc, const struct op *op)
 	sc->cache = kmem_cache_create("test_slab_faulty", sizeof(struct object), 0,
 				      op->flags, construct);
 	return sc->cache ? 0 : -ENOMEM;
+}
+
+/* One of a size that no other has. */
+static struct kmem_cache *create_like_none(const char *name)
+{
+	return kmem_cache_create(name, 4952, 0, 0, NULL);
+}
+
+/* Whether two that are alike are one is for the kernel to say. */
+static int create_to_merge(struct scene *sc, const struct op *op)
+{
+	struct kmem_cache *other;
+
+	sc->cache = create_like_none("test_slab_faulty");
+	if (!sc->cache)
+		return -ENOMEM;
+	other = create_like_none("test_slab_merged");
+	sc->merges = other == sc->cache;
+	kmem_cache_destroy(other);
+	return 0;
+}
+
+/* It becomes one with what there is, whether or not sysfs has memory to say so. */
+static int merge(struct scene *sc, const struct op *op)
+{
+	struct kmem_cache *other;
+
+	if (!sc->merges)
+		return 0;
+	other = create_like_none("test_slab_merged");
+	if (other != sc->cache)
+		COMPLAIN(sc, "%s: there is no cache, or another one", op->name);
+	kmem_cache_destroy(other);
+	return 0;
 }
 
 static int destroy_it(struct scene *sc, const struct op *op)
@@ -369,10 +404,6 @@ static int nothing(struct scene *sc, const struct op *op)
 	{ .name = _name, .prepare = nothing, .run = _run, \
 	  .first_counts = true, ## __VA_ARGS__ }
 
-/*
- * None of the caches is one with others: if there is no memory for that, plain 6.12 makes
- * another one, of the same name, and warns of it.
- */
 static const struct op ops[] = {
 	CREATE("create", create_one, .flags = SLAB_NO_MERGE, .plain_sizes = true),
 	CREATE("create_large", create_one),
@@ -381,6 +412,7 @@ static const struct op ops[] = {
 	CREATE("create_by_rcu", create_one, .flags = SLAB_TYPESAFE_BY_RCU),
 	CREATE("create_ctor", create_constructed),
 	CREATE("create_debug", create_one, .flags = SLAB_RED_ZONE | SLAB_POISON),
+	{ "merge", create_to_merge, merge, .never_fails = true, .may_do_without = true },
 
 	{ "alloc", create_one, alloc_some, .nr = 1, .first_counts = true },
 	{ "alloc_many", create_one, alloc_some, .nr = 3 * CAPACITY, .first_counts = true },
