@@ -19,9 +19,10 @@
 #   STRESS_SECS=N chooses how long stress.sh takes on each machine, and STRESS_ALL=1 that
 #   it does all it can (-a); FAULTS_SECS=N how long faults_kunit.sh may take, and FAULTS_ALL=1
 #   that it must be enough for all (-a), or FAULTS_ALL=K/N for all of one part of N of them;
-#   LIMIT=N is the seconds a guest has (2400, and twice what those two say); a test has 1200
-#   less, but 1200 at least; APPEND= adds to the kernel command line; SELFTESTS=DIR takes the
-#   tests from another directory than the tree's; STAGED=1 runs those that were built before.
+#   LIMIT=N is the seconds a guest has (2400, and twice what those two say; twice that on
+#   another architecture); a test has 1200 less, but 1200 at least; APPEND= adds to the kernel
+#   command line; SELFTESTS=DIR takes the tests from another directory than the tree's;
+#   STAGED=1 runs those that were built before.
 #
 # Needs the kernels guest and isolated, fio, liburing-dev, rsync. Prints a line for each test on
 # each machine, what failed or was skipped in it, and the figures. A skip counts as
@@ -258,6 +259,8 @@ run() {
 		list+=(-t "slab:$test")
 	done
 	if is_cross "$topology"; then
+		# what other architectures do takes longer to emulate
+		local LIMIT=$((SLOWER * LIMIT))
 		APPEND=$append LIMIT=$LIMIT "$SCRIPTS/cross.sh" -r "$INSTALLED" -n "$name" \
 			-c "$(runs /kselftest "${list[*]}")" "${topology%+faults}" >"$out" || rc=$?
 	else
@@ -301,6 +304,8 @@ FAULTS_ALL=${FAULTS_ALL:-}
 for secs in STRESS_SECS FAULTS_SECS; do
 	[[ "${!secs}" =~ ^[1-9][0-9]{0,4}$ ]] || die "$secs=${!secs} is not a number of seconds"
 done
+SLOWER=1
+[ -n "${LIMIT:-}" ] || SLOWER=2
 LIMIT=${LIMIT:-$((2400 + 2 * (STRESS_SECS + FAULTS_SECS)))}
 [[ "$LIMIT" =~ ^[1-9][0-9]{0,5}$ ]] || die "LIMIT=$LIMIT is not a number of seconds"
 for topology in ${TOPOLOGY:-}; do
