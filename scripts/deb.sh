@@ -381,7 +381,7 @@ export CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-5G} CCACHE_COMPILERCHECK=content CCACHE_
 export KBUILD_BUILD_USER=sheaves KBUILD_BUILD_HOST=sheaves
 export KDEB_SOURCENAME=linux-sheaves KDEB_CHANGELOG_DIST=unstable KDEB_COMPRESS
 export DEBFULLNAME="SLUB sheaves" DEBEMAIL=sheaves@localhost
-MAKE=(make -C "$TREE" CC="ccache gcc" HOSTCC="ccache gcc" LOCALVERSION="$SUFFIX")
+MAKE=(make -C "$TREE" CC="$SCRIPTS/cc.sh gcc" HOSTCC="ccache gcc" LOCALVERSION="$SUFFIX")
 
 need_tool make gcc flex bison bc ccache perl openssl
 need_tool dpkg-buildpackage dh_testdir rsync cpio kmod

@@ -125,7 +125,8 @@ MAKE_PID=
 
 export CCACHE_DIR=${CCACHE_DIR:-$BUILD/ccache} CCACHE_BASEDIR=${CCACHE_BASEDIR:-$OUT}
 export CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-5G} CCACHE_COMPILERCHECK=content
-# The compiler lists the headers anyway: no run of the preprocessor for that.
+# The compiler lists the headers anyway: no run of the preprocessor for that. But it does not
+# list what assembly includes: cc.sh.
 export CCACHE_DEPEND=1
 # Nothing of the date, the machine or the tree's git state goes into the image.
 export KBUILD_BUILD_TIMESTAMP=@0 KBUILD_BUILD_USER=sheaves KBUILD_BUILD_HOST=sheaves
@@ -139,7 +140,7 @@ stop() {
 trap stop EXIT
 trap 'exit 130' INT TERM
 
-MAKE=(make -C "$TREE" O="$O" CC="ccache $(compiler_of "$CONFIG")" HOSTCC="ccache gcc" LOCALVERSION=)
+MAKE=(make -C "$TREE" O="$O" CC="$SCRIPTS/cc.sh $(compiler_of "$CONFIG")" HOSTCC="ccache gcc" LOCALVERSION=)
 # With its own linker and archiver, which link-time optimization wants, not those of the host.
 [[ "$(compiler_of "$CONFIG")" != clang-* ]] || MAKE+=(LLVM="-${LLVM_VERSION}" HOSTLD=ld HOSTAR=ar)
 # The kernel leaves these out, as others race there; guest.sh tells whose race it is.

@@ -135,3 +135,13 @@ mv "$BIN/selftest.sh" "$REPO/scripts/"
 tests_on() { cross "$1" arm >"$DIR/said" && grep -x "on $2" "$DIR/said"; }
 ok "cross: the kselftests, and once more for what fails" tests_on -s 'arm arm+faults'
 ok "cross: or not" tests_on -S arm
+
+# What assembly includes may be a kernel: the one of today.
+printf '\t.incbin\t"%s"\n' "$DIR/included" >"$DIR/piggy.S"
+included() {
+	echo "$1" >"$DIR/included" &&
+		"$SELF/scripts/cc.sh" gcc -Wp,-MMD,"$DIR/piggy.d" -c -o "$DIR/$1.o" "$DIR/piggy.S"
+}
+includes_what_is_there() { included one && included other && grep -q other "$DIR/other.o"; }
+export CCACHE_DIR=$DIR/ccache CCACHE_DEPEND=1
+ok "cc.sh: what assembly includes is not that of another time" includes_what_is_there
