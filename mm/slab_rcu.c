@@ -536,12 +536,11 @@ static void take_away(struct rcu_sheaves *rs, struct slub_percpu_sheaves *pcs,
 	queue_add(&rs->taken, sheaf);
 }
 
-/* Its cache knows it, and nobody has written to its links. */
-static bool is_filling(struct rcu_sheaves *rs, struct slab_sheaf *sheaf)
+/* Whether its cache knows it: it must not be stored to any more, once it waits. */
+static bool is_rcu_free(struct rcu_sheaves *rs, struct slab_sheaf *sheaf)
 {
-	return !IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED) ||
-	       likely(sheaf_is_linked(&sheaf->barn_list) &&
-		      sheaf_cache_is_one(sheaf->cache) &&
+	return !IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) ||
+	       likely(sheaf_cache_is_one(sheaf->cache) &&
 		      per_cpu_ptr(sheaf->cache->cpu_sheaves, rs->cpu)->rcu_free == sheaf);
 }
 
@@ -552,9 +551,15 @@ static void take_all_away(struct rcu_sheaves *rs)
 	while (!list_empty(&rs->filling)) {
 		sheaf = list_first_entry(&rs->filling, struct slab_sheaf,
 					 barn_list);
-		if (unlikely(!is_filling(rs, sheaf))) {
+		if (unlikely(!sheaf_is_linked(&sheaf->barn_list))) {
 			forget_filling(rs);
 			break;
+		}
+		if (unlikely(!is_rcu_free(rs, sheaf))) {
+			/* It is, of whatever cache, until it is full. */
+			list_del_init(&sheaf->barn_list);
+			WRITE_ONCE(rs->corrupt, 1);
+			continue;
 		}
 		take_away(rs, per_cpu_ptr(sheaf->cache->cpu_sheaves, rs->cpu),
 			  sheaf);
@@ -1062,7 +1067,7 @@ void kfree_rcu_sheaves_barrier_on_cache(struct kmem_cache *s)
 		return;
 
 	/* What is on no list any more is found like this. */
-	if (IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED))
+	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED))
 		kfree_rcu_sheaves_give(s);
 	mutex_lock(&barrier_mutex);
 	/*

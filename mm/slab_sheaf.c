@@ -561,22 +561,35 @@ bool cache_has_object(const struct kmem_cache *s, const void *object)
 }
 
 /**
+ * cache_has_object_at - whether an object of a cache begins where what may be anything points
+ * @s: The cache.
+ * @object: What is to be an object of it, unless somebody has written to where it was.
+ *
+ * Context: Any.
+ * Return: Whether one does.
+ */
+bool cache_has_object_at(const struct kmem_cache *s, const void *object)
+{
+	void *address = kasan_reset_tag(object);
+	struct slab *slab;
+
+	if (!cache_has_object(s, object))
+		return false;
+	slab = virt_to_slab(object);
+	return address == (kfence_object_start(object) ?:
+			   nearest_obj(slab->slab_cache, slab, address));
+}
+
+/**
  * sheaf_cache_is_one - whether the cache that a sheaf names may be looked at
  * @s: What it names, which may be anything if somebody has written to the sheaf.
  *
  * Context: Any.
- * Return: Whether it is a cache, and not destroyed.
+ * Return: Whether it is a cache that has not been destroyed, as far as can be seen.
  */
 bool sheaf_cache_is_one(const struct kmem_cache *s)
 {
-	void *address = kasan_reset_tag(s);
-	void *start;
-
-	if (!cache_has_object(kmem_cache, s))
-		return false;
-	start = kfence_object_start(s) ?:
-		nearest_obj(kmem_cache, virt_to_slab(s), address);
-	return address == start && s->cpu_sheaves;
+	return cache_has_object_at(kmem_cache, s) && s->cpu_sheaves;
 }
 
 /**
@@ -584,7 +597,7 @@ bool sheaf_cache_is_one(const struct kmem_cache *s)
  * @sheaf: The sheaf. If somebody has written to it, @cache may be anything.
  *
  * For those who know the cache from nothing else. Looks at the slab of the last object:
- * an empty sheaf is believed.
+ * an empty sheaf is believed if what it names is a cache.
  *
  * Context: Any, if nobody else uses the sheaf.
  * Return: Whether it is, as far as can be seen; true if that is not checked.

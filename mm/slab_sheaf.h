@@ -520,6 +520,7 @@ struct node_barn *slab_alloc_barn(int node);
 /* Whole sheaves, for those who use them in other ways, such as mm/slab_rcu.c */
 void sheaf_is_unsound(struct kmem_cache *s, bool locked);
 bool cache_has_object(const struct kmem_cache *s, const void *object);
+bool cache_has_object_at(const struct kmem_cache *s, const void *object);
 bool sheaf_cache_is_one(const struct kmem_cache *s);
 bool sheaf_has_its_cache(struct slab_sheaf *sheaf);
 void free_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf);

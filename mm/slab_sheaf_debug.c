@@ -167,15 +167,6 @@ static bool is_address(const struct kmem_cache *s, const void *object,
 	return false;
 }
 
-static bool is_object(const struct kmem_cache *s, void *object)
-{
-	struct slab *slab = virt_to_slab(object);
-
-	return slab && slab->slab_cache == s &&
-	       kasan_reset_tag(object) ==
-	       nearest_obj(slab->slab_cache, slab, kasan_reset_tag(object));
-}
-
 /**
  * sheaf_check_fits - check that anybody may allocate what comes into a sheaf
  * @s: The cache.
@@ -212,7 +203,7 @@ void sheaf_check_in(const struct kmem_cache *s, void **p, unsigned int nr)
 	for (; nr; nr--, p++) {
 		if (!is_address(s, *p, "what is no address, for a sheaf"))
 			continue;
-		if (!is_kfence_address(*p) && !is_object(s, *p))
+		if (!cache_has_object_at(s, *p))
 			sheaf_complain(s, "no object of the cache, for a sheaf", *p);
 		if (write_down(*p, STATE_PUT) == STATE_PUT)
 			sheaf_complain(s, "an object that is in a sheaf, for a sheaf",
@@ -234,7 +225,7 @@ void sheaf_check_out(const struct kmem_cache *s, void **p, unsigned int nr)
 	for (; nr; nr--, p++) {
 		if (!is_address(s, *p, "what is no address, out of a sheaf"))
 			continue;
-		if (!is_kfence_address(*p) && !is_object(s, *p))
+		if (!cache_has_object_at(s, *p))
 			sheaf_complain(s, "no object of the cache, out of a sheaf", *p);
 		if (write_down(*p, STATE_TAKEN) == STATE_TAKEN)
 			sheaf_complain(s, "an object out of a sheaf in which it was not",

@@ -259,8 +259,7 @@ run() {
 		list+=(-t "slab:$test")
 	done
 	if is_cross "$topology"; then
-		# what other architectures do takes longer to emulate
-		local LIMIT=$((SLOWER * LIMIT))
+		local LIMIT=$CROSS_LIMIT
 		APPEND=$append LIMIT=$LIMIT "$SCRIPTS/cross.sh" -r "$INSTALLED" -n "$name" \
 			-c "$(runs /kselftest "${list[*]}")" "${topology%+faults}" >"$out" || rc=$?
 	else
@@ -304,8 +303,8 @@ FAULTS_ALL=${FAULTS_ALL:-}
 for secs in STRESS_SECS FAULTS_SECS; do
 	[[ "${!secs}" =~ ^[1-9][0-9]{0,4}$ ]] || die "$secs=${!secs} is not a number of seconds"
 done
-SLOWER=1
-[ -n "${LIMIT:-}" ] || SLOWER=2
+# Other architectures take longer to emulate.
+CROSS_LIMIT=${LIMIT:-$((2 * (2400 + 2 * (STRESS_SECS + FAULTS_SECS))))}
 LIMIT=${LIMIT:-$((2400 + 2 * (STRESS_SECS + FAULTS_SECS)))}
 [[ "$LIMIT" =~ ^[1-9][0-9]{0,5}$ ]] || die "LIMIT=$LIMIT is not a number of seconds"
 for topology in ${TOPOLOGY:-}; do

@@ -445,6 +445,42 @@ static void no_cache_of_sheaf_with_rcu(struct kunit *test)
 	spoil_sheaf_with_rcu(test, name_no_cache);
 }
 
+/* Taken away, it would be stored to while it waits. */
+static void cache_of_rcu_free(struct kunit *test)
+{
+	struct slab_test *st = with_hardened_rcu(test);
+	struct slab_sheaf *rcu_free;
+	struct object **objects;
+	unsigned int i;
+
+	skip_if_smaller(test, 2);
+	objects = (struct object **)new_array(test, st->cap);
+	hold_and_drain(test, st->cap);
+	for (i = 0; i < st->cap; i++)
+		objects[i] = let_go(st);
+	rcu_read_lock();
+	kfree_rcu(objects[0], rcu);
+	rcu_free = sheaves_here(st)->rcu_free;
+	if (rcu_free)
+		name_another_cache(rcu_free);
+	rcu_read_unlock();
+	KUNIT_ASSERT_NOT_NULL(test, rcu_free);
+	kvfree_rcu_barrier();
+	KUNIT_EXPECT_PTR_EQ(test, sheaves_here(st)->rcu_free, rcu_free);
+
+	/* The last one finds out whose it is not. */
+	for (i = 1; i < st->cap; i++)
+		kfree_rcu(objects[i], rcu);
+	KUNIT_EXPECT_PTR_NE(test, sheaves_here(st)->rcu_free, rcu_free);
+	KUNIT_EXPECT_EQ(test, rcu_free->size, st->cap - 1);
+	kvfree_rcu_barrier();
+	expect_cached(test, 1);
+	mend(test, rcu_free, 0, st->cap);
+	for (i = 0; i < st->cap - 1; i++)
+		kmem_cache_free(st->cache, objects[i]);
+	expect_cached(test, st->cap);
+}
+
 static void freed_twice_by_rcu(struct kunit *test)
 {
 	struct slab_test *st = with_hardened_rcu(test);
@@ -987,6 +1023,7 @@ static struct kunit_case harden_cases[] = {
 	KUNIT_CASE(capacity_of_rcu_free),
 	KUNIT_CASE(cache_of_sheaf_with_rcu),
 	KUNIT_CASE(no_cache_of_sheaf_with_rcu),
+	KUNIT_CASE(cache_of_rcu_free),
 	KUNIT_CASE(freed_twice_by_rcu),
 	KUNIT_CASE(freed_twice_by_rcu_across_sheaves),
 	KUNIT_CASE(freed_by_rcu_and_otherwise),
