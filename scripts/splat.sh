@@ -56,11 +56,11 @@ without_known() {
 }
 
 # Tests that fail their allocations: that a cache cannot be made is said with a stack, and that
-# KASAN has no shadow for memory that comes.
+# KASAN has no shadow for memory that comes, or a module.
 without_failures() {
 	local cache='test_slab_(faulty|late|unload)'
 
-	awk -v failure="kmem_cache_create_args[(]${cache}[)] failed with error -(12|22)|memhotplug[.]sh: vmalloc error: .* mode:" '
+	awk -v failure="kmem_cache_create_args[(]${cache}[)] failed with error -(12|22)|(memhotplug[.]sh|fail_nth): vmalloc error: .* mode:" '
 		$0 ~ failure { from = NR }
 		{ print from && NR < from + 90 ? "" : $0 }
 		/<\/TASK>/ { from = 0 }'

@@ -41,6 +41,8 @@ ok "no splat: an ordinary log" fine 'CPU features: detected: LSE atomic instruct
 	'psci: CPU2 killed (polled 0 ms)' 'KTAP version 1' 'ok 1 test_debug'
 no_shadow='memhotplug.sh: vmalloc error: size 32768, failed to allocated page array size 64, mode:0xdc2'
 ok "no splat: memory comes, and KASAN has no shadow for it" fine "$no_shadow" 'Call Trace:' ' </TASK>'
+ok "no splat: nor for a module that a test loads" fine "${no_shadow/memhotplug.sh/fail_nth}" \
+	'Call Trace:' ' </TASK>'
 ok "splat: after that" splats "$no_shadow" 'Call Trace:' ' </TASK>' 'Call Trace:'
 ok "splat: no shadow for others" splats "${no_shadow/memhotplug/hotplug}" 'Call Trace:' ' </TASK>'
 no_cache='__kmem_cache_create_args(test_slab_unload) failed with error -12'
