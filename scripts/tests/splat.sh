@@ -48,7 +48,7 @@ ok "splat: no shadow for others" splats "${no_shadow/memhotplug/hotplug}" 'Call 
 no_cache='__kmem_cache_create_args(test_slab_unload) failed with error -12'
 ok "no splat: a cache that a test could not make" fine "$no_cache" 'Call trace:'
 ok "splat: a cache of others" splats "${no_cache/test_slab_unload/dentry}" 'Call trace:'
-dying=('------------[ cut here ]------------' 'Dying CPU not properly vacated!'
+dying=('------------[ cut here ]------------'
 	'WARNING: CPU: 1 PID: 20 at kernel/sched/core.c:8365 sched_cpu_dying+0x74/0x1a0'
 	'---[ end trace 0000000000000000 ]---')
 stopper=$'\tpid: 20, name: migration/1'
@@ -57,6 +57,10 @@ ok "no splat: the fair server of 6.12 is left on a CPU that goes offline" fine "
 	'CPU1 enqueued tasks (2 total):' "$stopper" "$offline"
 ok "splat: a task is left there" splats "${dying[@]}" 'CPU1 enqueued tasks (2 total):' \
 	"$stopper" $'\tpid: 7, name: kworker/1:0' "$offline"
+ok "splat: who takes another CPU down" splats "${dying[@]}" 'CPU1 enqueued tasks (2 total):' \
+	"${stopper/1/11}" "$offline"
+ok "splat: another complaint within" splats "${dying[@]}" 'BUG: bad page' \
+	'CPU1 enqueued tasks (2 total):' "$stopper" "$offline"
 ok "splat: another one with the fair server" splats "${dying[@]}" \
 	'CPU1 enqueued tasks (3 total):' "$stopper" "$offline"
 ok "no splat: what user space says" fine 'daemon[7]: BUG: made up'
