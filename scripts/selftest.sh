@@ -190,7 +190,11 @@ judge() {
 	[ -z "$why" ] || echo "          skipped ${why//$'\n'/$'\n'          skipped }"
 	if [ "$bad" ]; then
 		FAILED=1
-		tail -n 60 "$ktap" | sed 's/^/        | /'
+		# last, where who sees the end of the log finds them
+		{
+			tail -n 60 "$ktap"
+			grep '^not ok ' "$ktap"
+		} | sed 's/^/        | /'
 	else
 		grep -E '^# .*(IOPS$|per million|^# seed|done in|slab memory)' "$ktap" |
 			sed 's/^#/         /' || :
