@@ -307,9 +307,10 @@ FAULTS_ALL=${FAULTS_ALL:-}
 for secs in STRESS_SECS FAULTS_SECS; do
 	[[ "${!secs}" =~ ^[1-9][0-9]{0,4}$ ]] || die "$secs=${!secs} is not a number of seconds"
 done
+secs=$((2400 + 2 * (STRESS_SECS + FAULTS_SECS)))
 # Other architectures take longer to emulate.
-CROSS_LIMIT=${LIMIT:-$((2 * (2400 + 2 * (STRESS_SECS + FAULTS_SECS))))}
-LIMIT=${LIMIT:-$((2400 + 2 * (STRESS_SECS + FAULTS_SECS)))}
+CROSS_LIMIT=${LIMIT:-$((2 * secs))}
+LIMIT=${LIMIT:-$secs}
 [[ "$LIMIT" =~ ^[1-9][0-9]{0,5}$ ]] || die "LIMIT=$LIMIT is not a number of seconds"
 for topology in ${TOPOLOGY:-}; do
 	[[ " $TOPOLOGIES $LONG " == *" $topology "* ]] || is_cross "$topology" ||

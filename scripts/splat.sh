@@ -61,7 +61,7 @@ without_known() {
 without_fair_server() {
 	awk -v splat="${SPLAT//\\b/}" '
 		{ line[NR] = $0 }
-		/-+\[ cut here \]-+/ { from = NR; cpu = others = at = 0 }
+		/-+\[ cut here \]-+/ { from = NR; cpu = dying = others = at = 0 }
 		/WARNING: CPU: .* sched_cpu_dying[+]/ {
 			cpu = $0
 			gsub(/.* CPU: | .*/, "", cpu)
