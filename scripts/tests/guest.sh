@@ -6,7 +6,8 @@
 
 . "$(dirname "$0")/lib.sh"
 
-guest() { "$SELF/scripts/guest.sh" -n guest-tests "$@"; }
+# One that hangs is to be named before all of this is ended.
+guest() { "$SELF/scripts/guest.sh" -n guest-tests -t 300 "$@"; }
 # shellcheck source=scripts/lib.sh
 TREE=$(. "$SELF/scripts/lib.sh" && echo "$TREE")
 judge() { python3 -B "$SELF/scripts/kunit.py" "$TREE" "$DIR/log" "$DIR/dotconfig"; }
@@ -25,31 +26,16 @@ APPEND=rootfstype=none refused "guest: no root" 'the guest panicked: VFS: Unable
 refused "guest: a hang" 'the guest hung: no end within 15 s' guest -t 15 guest 'sleep 1000'
 refused "guest: a splat" 'the guest.s log has a splat' guest guest \
 	'echo "<4>WARNING: CPU: 0 PID: 1 at mm/slub.c:1 made_up" >/dev/kmsg'
-user_space() {
+# What is none is tested without a guest, by splat.sh; here, that all of it gets there.
+# shellcheck disable=SC2016 # for the guest
+no_splats() {
 	guest guest 'echo "<4>virtme-ng-init: WARNING: failed to run: made up" >/dev/kmsg
 		echo "<4>daemon[7]: BUG: made up" >/dev/kmsg
-		echo "WARNING: made up, Kernel panic" >/dev/console'
+		echo "WARNING: made up, Kernel panic" >/dev/console
+		printf "%s\n" "<4>made_up invoked oom-killer: gfp_mask=0xcc0, order=-1, oom_score_adj=0" \
+			"<4>Call Trace:" "<4>Mem-Info:" | while read -r line; do echo "$line" >/dev/kmsg; done'
 }
-ok "guest: no splat: what user space writes to the console" user_space
-# out_of_memory ORDER: a report, with the stack that is in each of them.
-out_of_memory() {
-	guest guest "echo '<4>made_up invoked oom-killer: gfp_mask=0xcc0, order=$1, oom_score_adj=0
-		<4>Call Trace:
-		<4>Mem-Info:' | while read -r line; do echo \"\$line\" >/dev/kmsg; done"
-}
-refused "guest: a splat: to be out of memory" 'the guest.s log has a splat' out_of_memory 0
-ok "guest: no splat: to be so because of SysRq-f" out_of_memory -1
-# all_taken WHAT...: so while stress.sh says that it takes all there is, and what is said then.
-all_taken() {
-	guest guest "printf '%s\n' 'slab_stress: somebody takes all memory' \
-		'<4>made_up invoked oom-killer: gfp_mask=0xcc0, order=0, oom_score_adj=0' '<4>Call Trace:' \
-		'<4>memory: usage 16384kB' '${1:-made up}' 'slab_stress: it is given back' \
-		'${2:-made up}' | while read -r line; do echo \"\$line\" >/dev/kmsg; done"
-}
-ok "guest: nor because of stress.sh" all_taken
-refused "guest: a splat: something else, meanwhile" 'the guest.s log has a splat' all_taken '<4>Call Trace:'
-refused "guest: or afterwards" 'the guest.s log has a splat' all_taken '' \
-	'<4>made_up invoked oom-killer: Call Trace:'
+ok "guest: no splat: what user space writes to the console, and what is asked for" no_splats
 # races FUNCTION: a report of KCSAN, to a kernel that passes for one that has it.
 mkdir -p "$DIR/obj/guest/lib"
 O=$(. "$SELF/scripts/lib.sh" && echo "$OBJ/guest")
@@ -63,14 +49,6 @@ races() {
 }
 refused "guest: a splat: a race of the allocator" 'the guest.s log has a splat' races __sheaf_free
 ok "guest: no splat: one of others" races do_another
-# no_cache NAME: the same of a cache that cannot be made.
-no_cache() {
-	guest guest "echo '<4>__kmem_cache_create_args($1) failed with error -12
-		<4>Call Trace:
-		<4> </TASK>' | while read -r line; do echo \"\$line\" >/dev/kmsg; done"
-}
-refused "guest: a splat: no memory for a cache" 'the guest.s log has a splat' no_cache filp
-ok "guest: no splat: none for that of a test, which fails on purpose" no_cache test_slab_faulty
 # not by poweroff, which a minimal system has not
 refused "guest: an early power off" 'ended before its command did' guest guest \
 	'echo o >/proc/sysrq-trigger; sleep 60'

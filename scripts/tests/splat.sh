@@ -64,6 +64,23 @@ ok "splat: another complaint within" splats "${dying[@]}" 'BUG: bad page' \
 ok "splat: another one with the fair server" splats "${dying[@]}" \
 	'CPU1 enqueued tasks (3 total):' "$stopper" "$offline"
 ok "no splat: what user space says" fine 'daemon[7]: BUG: made up'
+in_console() {
+	says ok
+	sed -i '2i WARNING: made up, Kernel panic' "$LOG"
+	! splat 0
+}
+ok "no splat: nor what has no time" in_console
+# oom ORDER: a report, with the stack that is in each of them.
+oom() { echo "made_up invoked oom-killer: gfp_mask=0xcc0, order=$1, oom_score_adj=0"; }
+ok "splat: to be out of memory" splats "$(oom 0)" 'Call Trace:' Mem-Info:
+ok "no splat: to be so because of SysRq-f" fine "$(oom -1)" 'Call Trace:' Mem-Info:
+# so while stress.sh says that it takes all there is, and what else is said then, and afterwards
+out_of_memory=("$(oom 0)" 'Call Trace:' 'memory: usage 16384kB')
+taken='slab_stress: somebody takes all memory'
+given_back='slab_stress: it is given back'
+ok "no splat: nor because of stress.sh" fine "$taken" "${out_of_memory[@]}" "$given_back"
+ok "splat: something else, meanwhile" splats "$taken" "${out_of_memory[@]}" 'Call Trace:' "$given_back"
+ok "splat: or the same afterwards" splats "$taken" "$given_back" "${out_of_memory[@]}"
 ok "end: a hang" ends 124 'hung: no end within 30 s' 'ok'
 ok "end: a panic" ends 0 'panicked: Fatal exception' 'Kernel panic - not syncing: Fatal exception'
 ok "end: a splat" ends 0 'has a splat' 'Call trace:'
