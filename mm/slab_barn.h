@@ -76,10 +76,15 @@ static inline bool points_to_memory(const void *p)
  * Whether nobody has written to the links of a sheaf that is on a list, nor to those of its
  * neighbours. Who unlinks it writes to where they say.
  */
+static inline bool links_agree(const struct list_head *entry)
+{
+	return likely(entry->next->prev == entry && entry->prev->next == entry);
+}
+
+/* The same of those whose list is used too often to look each time. */
 static inline bool sheaf_is_linked(const struct list_head *entry)
 {
-	return !IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED) ||
-	       likely(entry->next->prev == entry && entry->prev->next == entry);
+	return !IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED) || links_agree(entry);
 }
 
 /**

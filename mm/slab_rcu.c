@@ -78,6 +78,7 @@
 #include <linux/sched/isolation.h>
 #include <linux/spinlock.h>
 #include <linux/timer.h>
+#include <linux/uaccess.h>
 #include <linux/workqueue.h>
 #include <kunit/visibility.h>
 
@@ -455,6 +456,16 @@ static bool full_ends_with(struct rcu_sheaves *rs, struct kmem_cache *s,
 }
 
 /*
+ * Whether nobody has written to the links of a sheaf that collects: whatever else its head
+ * has lost is looked for by them.
+ */
+static bool filling_is_linked(const struct list_head *entry)
+{
+	return !IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) ||
+	       links_agree(entry);
+}
+
+/*
  * Somebody has written to the links of a sheaf. Nobody follows that list any more: those
  * on it stay rcu_free until they are full.
  */
@@ -474,7 +485,7 @@ static void check_filling(struct rcu_sheaves *rs)
 	struct list_head *entry = &rs->filling;
 
 	do {
-		if (!sheaf_is_linked(entry)) {
+		if (!filling_is_linked(entry)) {
 			forget_filling(rs);
 			return;
 		}
@@ -499,7 +510,7 @@ static bool install_rcu_free(struct slub_percpu_sheaves *pcs,
 		rs->collect_at = jiffies + RCU_COLLECT_JIFFIES;
 		start_work(rs, &rs->collect, RCU_COLLECT_JIFFIES);
 	}
-	if (unlikely(!sheaf_is_linked(&rs->filling)))
+	if (unlikely(!filling_is_linked(&rs->filling)))
 		forget_filling(rs);
 	list_add_tail(&sheaf->barn_list, &rs->filling);
 	WRITE_ONCE(pcs->rcu_free, sheaf);
@@ -522,7 +533,7 @@ static void remove_rcu_free(struct rcu_sheaves *rs,
 {
 	lockdep_assert_held(&rs->lock);
 	WRITE_ONCE(pcs->rcu_free, NULL);
-	if (unlikely(!sheaf_is_linked(&sheaf->barn_list)))
+	if (unlikely(!filling_is_linked(&sheaf->barn_list)))
 		check_filling(rs);
 	else
 		list_del(&sheaf->barn_list);
@@ -536,33 +547,47 @@ static void take_away(struct rcu_sheaves *rs, struct slub_percpu_sheaves *pcs,
 	queue_add(&rs->taken, sheaf);
 }
 
-/* Whether its cache knows it: it must not be stored to any more, once it waits. */
-static bool is_rcu_free(struct rcu_sheaves *rs, struct slab_sheaf *sheaf)
+/*
+ * Whose rcu_free it is: it must not be stored to any more, once it waits. NULL if its cache
+ * does not know it, which may be anything, and be destroyed meanwhile.
+ */
+static struct slub_percpu_sheaves *rcu_free_of(struct rcu_sheaves *rs,
+					       struct slab_sheaf *sheaf)
 {
-	return !IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) ||
-	       likely(sheaf_cache_is_one(sheaf->cache) &&
-		      per_cpu_ptr(sheaf->cache->cpu_sheaves, rs->cpu)->rcu_free == sheaf);
+	struct kmem_cache *s = READ_ONCE(sheaf->cache);
+	struct slub_percpu_sheaves *pcs;
+	struct slab_sheaf *rcu_free;
+
+	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED))
+		return per_cpu_ptr(s->cpu_sheaves, rs->cpu);
+	if (unlikely(!sheaf_cache_is_one(s)))
+		return NULL;
+	pcs = per_cpu_ptr(READ_ONCE(s->cpu_sheaves), rs->cpu);
+	if (unlikely(get_kernel_nofault(rcu_free, &pcs->rcu_free)))
+		return NULL;
+	return likely(rcu_free == sheaf) ? pcs : NULL;
 }
 
 static void take_all_away(struct rcu_sheaves *rs)
 {
+	struct slub_percpu_sheaves *pcs;
 	struct slab_sheaf *sheaf;
 
 	while (!list_empty(&rs->filling)) {
 		sheaf = list_first_entry(&rs->filling, struct slab_sheaf,
 					 barn_list);
-		if (unlikely(!sheaf_is_linked(&sheaf->barn_list))) {
+		if (unlikely(!filling_is_linked(&sheaf->barn_list))) {
 			forget_filling(rs);
 			break;
 		}
-		if (unlikely(!is_rcu_free(rs, sheaf))) {
-			/* It is, of whatever cache, until it is full. */
+		pcs = rcu_free_of(rs, sheaf);
+		if (unlikely(!pcs)) {
+			/* It is one, of whatever cache, until it is full. */
 			list_del_init(&sheaf->barn_list);
 			WRITE_ONCE(rs->corrupt, 1);
 			continue;
 		}
-		take_away(rs, per_cpu_ptr(sheaf->cache->cpu_sheaves, rs->cpu),
-			  sheaf);
+		take_away(rs, pcs, sheaf);
 	}
 }
 
@@ -1090,7 +1115,7 @@ static unsigned long count_objects(struct rcu_sheaves *rs)
 	nr = rs->nr_objects;
 	/* The CPU may be storing to these, and need not mark that for who counts. */
 	list_for_each_entry(sheaf, &rs->filling, barn_list) {
-		if (unlikely(!sheaf_is_linked(&sheaf->barn_list)))
+		if (unlikely(!filling_is_linked(&sheaf->barn_list)))
 			break;
 		nr += data_race(READ_ONCE(sheaf->size)); /* see above */
 	}

@@ -545,6 +545,11 @@ void flush_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf,
 	sheaf_cut(sheaf, 0);
 }
 
+static struct slab *slab_of_anything(const void *p)
+{
+	return points_to_memory(p) ? virt_to_slab(p) : NULL;
+}
+
 /**
  * cache_has_object - whether what may be anything points into a slab of a cache
  * @s: The cache.
@@ -555,7 +560,7 @@ void flush_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf,
  */
 bool cache_has_object(const struct kmem_cache *s, const void *object)
 {
-	struct slab *slab = points_to_memory(object) ? virt_to_slab(object) : NULL;
+	struct slab *slab = slab_of_anything(object);
 
 	return slab && slab->slab_cache == s;
 }
@@ -570,14 +575,15 @@ bool cache_has_object(const struct kmem_cache *s, const void *object)
  */
 bool cache_has_object_at(const struct kmem_cache *s, const void *object)
 {
+	struct slab *slab = slab_of_anything(object);
 	void *address = kasan_reset_tag(object);
-	struct slab *slab;
+	struct kmem_cache *cache;
 
-	if (!cache_has_object(s, object))
+	if (!slab)
 		return false;
-	slab = virt_to_slab(object);
-	return address == (kfence_object_start(object) ?:
-			   nearest_obj(slab->slab_cache, slab, address));
+	cache = READ_ONCE(slab->slab_cache);
+	return cache == s && address == (kfence_object_start(object) ?:
+					 nearest_obj(cache, slab, address));
 }
 
 /**

@@ -26,10 +26,10 @@
  * come in an order of its own in any case; those of a slab that was used before come as they
  * were freed, which is up to who freed them.
  *
- * The links of sheaves that wait in a barn, collect for kfree_rcu(), or are to be given
- * back, are looked at before anybody writes to where they point: sheaf_is_linked(). Those
- * that wait for a grace period have one way only, to be read; whoever comes from there must
- * prove his cache by its secret: sheaf_has_its_cache().
+ * The links of sheaves that wait in a barn, or are to be given back, are looked at before
+ * anybody writes to where they point: sheaf_is_linked(); those of the few that collect for
+ * kfree_rcu() are in any case. Those that wait for a grace period have one way only, to be
+ * read; whoever comes from there must prove his cache by its secret: sheaf_has_its_cache().
  */
 
 #include <linux/kernel.h>

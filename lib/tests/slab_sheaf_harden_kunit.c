@@ -916,15 +916,12 @@ static void links_of_all_in_barn(struct kunit *test)
 /* Whoever collects what kfree_rcu() frees would, too. The sheaf is used until it is full. */
 static void links_of_rcu_free(struct kunit *test)
 {
-	struct slab_test *st;
+	struct slab_test *st = with_hardened_rcu(test);
 	struct slab_sheaf *rcu_free;
 	LIST_HEAD(victim);
 	struct object *obj;
 	unsigned int i;
 
-	if (!IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED))
-		kunit_skip(test, "SLAB_SHEAF_HARDENED is not set");
-	st = with_hardened_rcu(test);
 	hold_and_drain(test, st->cap);
 	rcu_read_lock();
 	obj = let_go(st);
