@@ -28,6 +28,7 @@
 #include <linux/string.h>
 #include <linux/sysfs.h>
 #include <linux/topology.h>
+#include <linux/uaccess.h>
 #include <linux/vmstat.h>
 #include <linux/workqueue.h>
 
@@ -753,6 +754,13 @@ ssize_t native_sysfs_show(const char *cache, const char *file, char *buf)
 		return -ENOENT;
 	attr = find_attr_of(kobj, file);
 	return attr ? kobj->ktype->sysfs_ops->show(kobj, attr, buf) : -ENOENT;
+}
+
+/* Nobody here looks where there may be no memory. */
+long copy_from_kernel_nofault(void *dst, const void *src, size_t size)
+{
+	memcpy(dst, src, size);
+	return 0;
 }
 
 /* As much of a file system as it takes to read a file "kernel/slab/CACHE/FILE". */
