@@ -27,6 +27,7 @@ TRIES=20			# to find a cache right
 USED=10				# of them, in which it was used meanwhile, are enough
 OFFLINE=()
 BLOCKS=()
+MOVABLE=
 
 while getopts at:s:h opt; do
 	case $opt in
@@ -47,6 +48,7 @@ cleanup() {
 	[ -z "$TMP" ] || rm -f "$TMP/go"
 	wait
 	all_online
+	back_as_it_was
 	put_back
 	let_sizes_go
 	[ ! -d "/sys/module/$MODULE" ] || rmmod "$MODULE"
@@ -84,6 +86,28 @@ find_blocks() {
 		[ ! -w "$file" ] || read -r state <"$file"
 		[ "$state" != online ] || BLOCKS+=("$file")
 	done
+}
+
+# In each block there will soon be something that cannot be moved, and then none goes any more.
+# Of one that is kept for what can be that does not come.
+keep_a_block_movable() {
+	local i file
+
+	for ((i = ${#BLOCKS[@]} - 1; i >= 0; i--)); do
+		file=${BLOCKS[i]}
+		{ echo offline >"$file"; } 2>/dev/null || continue
+		if { echo online_movable >"$file"; } 2>/dev/null; then
+			MOVABLE=$file
+			return
+		fi
+		echo online >"$file"
+	done
+	msg "of ${#BLOCKS[@]} blocks of memory none can be kept for what is movable"
+}
+
+back_as_it_was() {
+	[ -z "$MOVABLE" ] || { echo offline >"$MOVABLE" && echo online_kernel >"$MOVABLE"; } 2>/dev/null
+	MOVABLE=
 }
 
 all_online() {
@@ -147,11 +171,14 @@ hotplug() {
 # Most blocks have something that cannot be moved, and refuse; but the allocator has been told
 # both, that they go, and that they stay.
 memory_hotplug() {
-	local file
+	local file zone
 
 	RANDOM=$((SEED + 7))
 	while going; do
 		file=${BLOCKS[RANDOM % ${#BLOCKS[@]}]}
+		[ -z "$MOVABLE" ] || [ $((RANDOM % 4)) -ne 0 ] || file=$MOVABLE
+		zone=online_kernel
+		[ "$file" != "$MOVABLE" ] || zone=online_movable
 		# shellcheck disable=SC2016
 		if timeout 10 bash -c 'echo offline >"$1"' - "$file"; then
 			count memory_offline
@@ -159,7 +186,7 @@ memory_hotplug() {
 		else
 			count memory_refused
 		fi
-		echo online_kernel >"$file"
+		echo "$zone" >"$file"
 		doze 9
 	done 2>/dev/null
 }
@@ -381,8 +408,8 @@ run_programs() {
 	run_out_of_memory &
 }
 
-# Under load, whether any block can go is chance. One of them must, at the latest when little is
-# used, and comes back.
+# Under load, whether a block can go in time is chance. One of them must, at the latest when
+# little is used, and comes back.
 block_goes() {
 	local file
 
@@ -390,7 +417,7 @@ block_goes() {
 	done_so_far memory_offline
 	[ "$VALUE" -eq 0 ] || return 0
 	settle
-	for file in "${BLOCKS[@]}"; do
+	for file in $MOVABLE "${BLOCKS[@]}"; do
 		{ echo offline >"$file"; } 2>/dev/null || continue
 		echo online_kernel >"$file"
 		msg "${file%/state} went offline at rest"
@@ -802,6 +829,7 @@ if [ -n "$ALL" ]; then
 	find_caches
 	find_programs
 	[ -z "$CGROUP_ROOT" ] || deadly_cgroup
+	[ ${#BLOCKS[@]} -eq 0 ] || keep_a_block_movable
 	# the log is to reach back to the beginning
 	read -r DUMP_TASKS_WAS </proc/sys/vm/oom_dump_tasks
 	echo 0 >/proc/sys/vm/oom_dump_tasks
