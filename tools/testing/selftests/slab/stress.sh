@@ -106,7 +106,9 @@ keep_a_block_movable() {
 }
 
 back_as_it_was() {
-	[ -z "$MOVABLE" ] || { echo offline >"$MOVABLE" && echo online_kernel >"$MOVABLE"; } 2>/dev/null
+	[ -z "$MOVABLE" ] || {
+		echo offline >"$MOVABLE" && echo online_kernel >"$MOVABLE"
+	} 2>/dev/null
 	MOVABLE=
 }
 
