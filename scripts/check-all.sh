@@ -143,7 +143,7 @@ kselftests() {
 	while read -r name; do
 		[[ "$runs" == *" $name "* ]] || out+=("$KSELFTESTS/$name")
 	done < <("$SCRIPTS/selftest.sh" -l)
-	[[ " $1 " != *[=\ ]kunit.enable=0\ * ]] || out+=("$SUITES")
+	[[ ! " $1 " =~ [=\"\ ]kunit\.enable=0[\"\ ] ]] || out+=("$SUITES")
 	git -C "$TREE" read-tree "$SELFTEST_KEY"
 	[ ${#out[@]} -eq 0 ] || leave_out "${out[@]}"
 	git -C "$TREE" write-tree

@@ -922,6 +922,8 @@ static void links_of_rcu_free(struct kunit *test)
 	struct object *obj;
 	unsigned int i;
 
+	/* A sheaf of one object is full at once. */
+	skip_if_smaller(test, 2);
 	hold_and_drain(test, st->cap);
 	rcu_read_lock();
 	obj = let_go(st);
