@@ -208,7 +208,9 @@ lgit commit -qm 'kselftests'
 # shellcheck disable=SC2016 # for the cases
 cases 'first a - echo a >>"$CALLS"; : APPEND=kunit.enable=0 scripts/selftest.sh' \
 	'first b - echo b >>"$CALLS"; : scripts/selftest.sh' \
-	'first c - echo c >>"$CALLS"; : scripts/boot.sh one' 'attacks d - echo d >>"$CALLS"'
+	'first c - echo c >>"$CALLS"; : scripts/boot.sh one' \
+	'first e - echo e >>"$CALLS"; : APPEND="one=1 kunit.enable=0" scripts/selftest.sh' \
+	'attacks d - echo d >>"$CALLS"'
 mkdir -p "$LINUX/lib/tests"
 ok "with and without KUnit suites" check_all
 echo 'an edit' >>"$LINUX/lib/tests/slab_sheaf_kunit.c"
@@ -216,7 +218,7 @@ ok "with another suite" check_all
 ok "who has it is run again" ran b c
 echo 'an edit' >>"$LINUX/lib/tests/list_kunit.c"
 ok "with another one, of others" check_all
-ok "all are run again" ran a b c d
+ok "all are run again" ran a b c e d
 lgit add -A
 lgit commit -qm 'KUnit suites'
 # shellcheck disable=SC2016 # for the cases
