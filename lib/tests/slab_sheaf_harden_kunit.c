@@ -467,6 +467,8 @@ static void cache_of_rcu_free(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, rcu_free);
 	kvfree_rcu_barrier();
 	KUNIT_EXPECT_PTR_EQ(test, sheaves_here(st)->rcu_free, rcu_free);
+	/* Nobody has it wait while it is stored to. */
+	KUNIT_EXPECT_TRUE(test, list_empty(&rcu_free->barn_list));
 
 	/* The last one finds out whose it is not. */
 	for (i = 1; i < st->cap; i++)
