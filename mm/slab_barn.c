@@ -245,7 +245,7 @@ static struct slab_sheaf *take_full(struct node_barn *barn)
 
 	sheaf = list_first_entry(&barn->sheaves_full, struct slab_sheaf,
 				 barn_list);
-	if (!sheaf_is_linked(&sheaf->barn_list))
+	if (!first_is_linked(&barn->sheaves_full))
 		return lose_full(barn, sheaf);
 	remove_full(barn, sheaf);
 	return sheaf;
@@ -258,7 +258,7 @@ static struct slab_sheaf *take_empty(struct node_barn *barn)
 
 	sheaf = list_first_entry(&barn->sheaves_empty, struct slab_sheaf,
 				 barn_list);
-	if (!sheaf_is_linked(&sheaf->barn_list))
+	if (!first_is_linked(&barn->sheaves_empty))
 		return lose_empty(barn, sheaf);
 	remove_empty(barn, sheaf);
 	return sheaf;
@@ -488,7 +488,7 @@ static void take_oldest_full(struct node_barn *barn, struct barn_taking *t)
 	for (nr = min(t->nr_full, BARN_BATCH); nr; nr--) {
 		sheaf = list_last_entry(&barn->sheaves_full, struct slab_sheaf,
 					barn_list);
-		if (!sheaf_is_linked(&sheaf->barn_list)) {
+		if (!last_is_linked(&barn->sheaves_full)) {
 			list_add(&lose_full(barn, sheaf)->barn_list, t->full);
 			break;
 		}
@@ -507,7 +507,7 @@ static void take_oldest_empty(struct node_barn *barn, struct barn_taking *t)
 	for (nr = min(t->nr_empty, BARN_BATCH); nr; nr--) {
 		sheaf = list_last_entry(&barn->sheaves_empty, struct slab_sheaf,
 					barn_list);
-		if (!sheaf_is_linked(&sheaf->barn_list)) {
+		if (!last_is_linked(&barn->sheaves_empty)) {
 			list_add(&lose_empty(barn, sheaf)->barn_list, t->empty);
 			break;
 		}

@@ -81,10 +81,46 @@ static inline bool links_agree(const struct list_head *entry)
 	return likely(entry->next->prev == entry && entry->prev->next == entry);
 }
 
-/* The same of those whose list is used too often to look each time. */
+/*
+ * Whether who follows a list gets back to where it begins: the one before each says where
+ * he has come from, so he has not been there before.
+ */
+static inline bool list_agrees(const struct list_head *list)
+{
+	const struct list_head *entry = list;
+
+	do {
+		if (unlikely(entry->next->prev != entry))
+			return false;
+		entry = entry->next;
+	} while (entry != list);
+	return true;
+}
+
+/* As links_agree(), for lists that are used too often to look each time. */
 static inline bool sheaf_is_linked(const struct list_head *entry)
 {
 	return !IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED) || links_agree(entry);
+}
+
+/*
+ * The same of the first one, or of the last, of a list that is not empty. One that is linked
+ * to itself agrees with its neighbours; but who unlinks it would find it there once more.
+ */
+static inline bool first_is_linked(const struct list_head *list)
+{
+	const struct list_head *first = list->next;
+
+	return !IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED) ||
+	       likely(first->prev == list && first->next->prev == first);
+}
+
+static inline bool last_is_linked(const struct list_head *list)
+{
+	const struct list_head *last = list->prev;
+
+	return !IS_ENABLED(CONFIG_SLAB_SHEAF_HARDENED) ||
+	       likely(last->next == list && last->prev->next == last);
 }
 
 /**

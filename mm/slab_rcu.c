@@ -476,21 +476,12 @@ static void forget_filling(struct rcu_sheaves *rs)
 	WRITE_ONCE(rs->corrupt, 1);
 }
 
-/*
- * A sheaf is not linked as it should be. So the list is wrong, unless the sheaf is not on
- * it, as it was forgotten before.
- */
+/* For who is about to follow the list. */
 static void check_filling(struct rcu_sheaves *rs)
 {
-	struct list_head *entry = &rs->filling;
-
-	do {
-		if (!filling_is_linked(entry)) {
-			forget_filling(rs);
-			return;
-		}
-		entry = entry->next;
-	} while (entry != &rs->filling);
+	if (IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) &&
+	    !list_agrees(&rs->filling))
+		forget_filling(rs);
 }
 
 /*
@@ -533,10 +524,11 @@ static void remove_rcu_free(struct rcu_sheaves *rs,
 {
 	lockdep_assert_held(&rs->lock);
 	WRITE_ONCE(pcs->rcu_free, NULL);
-	if (unlikely(!filling_is_linked(&sheaf->barn_list)))
-		check_filling(rs);
-	else
+	/* If not, the list is wrong, or it has been forgotten, and this is not on it. */
+	if (likely(filling_is_linked(&sheaf->barn_list)))
 		list_del(&sheaf->barn_list);
+	else
+		check_filling(rs);
 }
 
 /* Of whatever CPU, which may be storing to it. */
@@ -573,13 +565,10 @@ static void take_all_away(struct rcu_sheaves *rs)
 	struct slub_percpu_sheaves *pcs;
 	struct slab_sheaf *sheaf;
 
+	check_filling(rs);
 	while (!list_empty(&rs->filling)) {
 		sheaf = list_first_entry(&rs->filling, struct slab_sheaf,
 					 barn_list);
-		if (unlikely(!filling_is_linked(&sheaf->barn_list))) {
-			forget_filling(rs);
-			break;
-		}
 		pcs = rcu_free_of(rs, sheaf);
 		if (unlikely(!pcs)) {
 			/* It is one, of whatever cache, until it is full. */
@@ -1113,12 +1102,10 @@ static unsigned long count_objects(struct rcu_sheaves *rs)
 
 	raw_spin_lock_irqsave(&rs->lock, flags);
 	nr = rs->nr_objects;
+	check_filling(rs);
 	/* The CPU may be storing to these, and need not mark that for who counts. */
-	list_for_each_entry(sheaf, &rs->filling, barn_list) {
-		if (unlikely(!filling_is_linked(&sheaf->barn_list)))
-			break;
+	list_for_each_entry(sheaf, &rs->filling, barn_list)
 		nr += data_race(READ_ONCE(sheaf->size)); /* see above */
-	}
 	for (sheaf = rs->taken.first; sheaf; sheaf = sheaf->next)
 		nr += data_race(READ_ONCE(sheaf->size)); /* see above */
 	raw_spin_unlock_irqrestore(&rs->lock, flags);

@@ -582,8 +582,10 @@ bool cache_has_object_at(const struct kmem_cache *s, const void *object)
 	if (!slab)
 		return false;
 	cache = READ_ONCE(slab->slab_cache);
-	return cache == s && address == (kfence_object_start(object) ?:
-					 nearest_obj(cache, slab, address));
+	/* As in objs_per_slab(), other bits of the word change. */
+	return cache == s &&
+	       address == (kfence_object_start(object) ?:
+			   data_race(nearest_obj(cache, slab, address)));
 }
 
 /**

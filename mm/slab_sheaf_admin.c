@@ -170,7 +170,7 @@ void release_sheaves(struct list_head *sheaves)
 
 	while (!list_empty(sheaves)) {
 		sheaf = list_first_entry(sheaves, struct slab_sheaf, barn_list);
-		if (!sheaf_is_linked(&sheaf->barn_list)) {
+		if (!first_is_linked(sheaves)) {
 			slab_report_corruption(NULL, "sheaves that were to be given back");
 			break;
 		}

@@ -241,6 +241,24 @@ static bool trim_cache(struct kmem_cache *s, struct list_head *sheaves)
 	return more;
 }
 
+static void note_trimmed(const struct list_head *sheaves)
+{
+	struct slab_sheaf *sheaf;
+
+	/* Whoever gives them back says so. */
+	if (!list_agrees(sheaves))
+		return;
+	list_for_each_entry(sheaf, sheaves, barn_list) {
+		struct kmem_cache *s = sheaf->cache;
+
+		if (unlikely(!sheaf_has_its_cache(sheaf)))
+			continue;
+		stat_add(s, SHEAF_TRIM, sheaf->size);
+		trace_slab_sheaf_trim(s->name, sheaf->size, sheaf->capacity);
+		cond_resched();
+	}
+}
+
 /**
  * sheaves_trim - give sheaves back that nobody needs, or that others need more
  * @sheaves: The sheaves, of any caches.
@@ -249,20 +267,7 @@ static bool trim_cache(struct kmem_cache *s, struct list_head *sheaves)
  */
 void sheaves_trim(struct list_head *sheaves)
 {
-	struct slab_sheaf *sheaf;
-
-	list_for_each_entry(sheaf, sheaves, barn_list) {
-		struct kmem_cache *s = sheaf->cache;
-
-		/* Whoever gives them back says so. */
-		if (!sheaf_is_linked(&sheaf->barn_list))
-			break;
-		if (unlikely(!sheaf_has_its_cache(sheaf)))
-			continue;
-		stat_add(s, SHEAF_TRIM, sheaf->size);
-		trace_slab_sheaf_trim(s->name, sheaf->size, sheaf->capacity);
-		cond_resched();
-	}
+	note_trimmed(sheaves);
 	release_sheaves(sheaves);
 }
 

@@ -915,8 +915,34 @@ static void links_of_all_in_barn(struct kunit *test)
 	mend(test, empty, 0, st->cap);
 }
 
-/* Whoever collects what kfree_rcu() frees would, too. The sheaf is used until it is full. */
-static void links_of_rcu_free(struct kunit *test)
+/* Whoever takes one that leads to itself would find it there again, and give it to others. */
+static void links_to_itself_in_barn(struct kunit *test)
+{
+	struct slab_test *st = with_encoded_cache(test);
+	struct node_barn *barn = barn_of(st->cache, st->cpu);
+	struct slab_sheaf *full;
+
+	hold_and_drain(test, 3 * st->cap);
+	release(test, 3 * st->cap);
+	KUNIT_ASSERT_EQ(test, nr_full_sheaves(st->cache), 1);
+	full = list_first_entry(&barn->sheaves_full, struct slab_sheaf, barn_list);
+	INIT_LIST_HEAD(&full->barn_list);
+	grab(test, 2 * st->cap + 1);
+	KUNIT_EXPECT_TRUE(test, list_empty(&barn->sheaves_full));
+	KUNIT_EXPECT_NULL(test, full->cache);
+	mend(test, full, st->cap, st->cap);
+
+	release(test, 2 * st->cap + 1);
+	KUNIT_ASSERT_EQ(test, nr_full_sheaves(st->cache), 1);
+	full = list_last_entry(&barn->sheaves_full, struct slab_sheaf, barn_list);
+	INIT_LIST_HEAD(&full->barn_list);
+	kmem_cache_shrink(st->cache);
+	KUNIT_EXPECT_TRUE(test, list_empty(&barn->sheaves_full));
+	KUNIT_EXPECT_NULL(test, full->cache);
+	mend(test, full, st->cap, st->cap);
+}
+
+static void links_of_rcu_free_lead_to(struct kunit *test, bool itself)
 {
 	struct slab_test *st = with_hardened_rcu(test);
 	struct slab_sheaf *rcu_free;
@@ -931,10 +957,15 @@ static void links_of_rcu_free(struct kunit *test)
 	obj = let_go(st);
 	kfree_rcu(obj, rcu);
 	rcu_free = sheaves_here(st)->rcu_free;
-	if (rcu_free)
+	if (rcu_free && itself)
+		INIT_LIST_HEAD(&rcu_free->barn_list);
+	else if (rcu_free)
 		rcu_free->barn_list.next = &victim;
 	rcu_read_unlock();
 	KUNIT_ASSERT_NOT_NULL(test, rcu_free);
+	/* Who counts them comes to an end. */
+	if (itself)
+		KUNIT_EXPECT_LT(test, kfree_rcu_sheaves_count(), ULONG_MAX);
 	kvfree_rcu_barrier();
 	expect_untouched(test, &victim);
 	KUNIT_EXPECT_PTR_EQ(test, sheaves_here(st)->rcu_free, rcu_free);
@@ -949,6 +980,17 @@ static void links_of_rcu_free(struct kunit *test)
 	expect_untouched(test, &victim);
 	KUNIT_EXPECT_NULL(test, sheaves_here(st)->rcu_free);
 	expect_cached(test, st->cap);
+}
+
+/* Whoever collects what kfree_rcu() frees would, too. The sheaf is used until it is full. */
+static void links_of_rcu_free(struct kunit *test)
+{
+	links_of_rcu_free_lead_to(test, false);
+}
+
+static void links_of_rcu_free_to_itself(struct kunit *test)
+{
+	links_of_rcu_free_lead_to(test, true);
 }
 
 /* What a sheaf held is not found where it was. */
@@ -1041,7 +1083,9 @@ static struct kunit_case harden_cases[] = {
 	KUNIT_CASE(refills_are_shuffled),
 	KUNIT_CASE(links_in_barn),
 	KUNIT_CASE(links_of_all_in_barn),
+	KUNIT_CASE(links_to_itself_in_barn),
 	KUNIT_CASE(links_of_rcu_free),
+	KUNIT_CASE(links_of_rcu_free_to_itself),
 	KUNIT_CASE(freed_sheaf_is_wiped),
 	KUNIT_CASE(no_user_data_beside_barns),
 	{}

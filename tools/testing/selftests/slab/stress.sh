@@ -106,9 +106,9 @@ keep_a_block_movable() {
 }
 
 back_as_it_was() {
-	[ -z "$MOVABLE" ] || {
-		echo offline >"$MOVABLE" && echo online_kernel >"$MOVABLE"
-	} 2>/dev/null
+	if [ -n "$MOVABLE" ] && { echo offline >"$MOVABLE"; } 2>/dev/null; then
+		echo online_kernel >"$MOVABLE" || msg "${MOVABLE%/state} stays offline"
+	fi
 	MOVABLE=
 }
 
@@ -421,8 +421,9 @@ block_goes() {
 	settle
 	for file in $MOVABLE "${BLOCKS[@]}"; do
 		{ echo offline >"$file"; } 2>/dev/null || continue
-		echo online_kernel >"$file"
+		[ "$file" != "$MOVABLE" ] || MOVABLE=
 		msg "${file%/state} went offline at rest"
+		echo online_kernel >"$file"
 		return
 	done
 	msg "none of ${#BLOCKS[@]} blocks of memory went offline, neither under load nor at rest"
