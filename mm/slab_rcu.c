@@ -165,13 +165,26 @@ static void queue_add(struct rcu_queue *q, struct slab_sheaf *sheaf)
 	q->last = &sheaf->next;
 }
 
+/*
+ * If somebody has made it lead to itself, what was behind it is lost. It is of no cache
+ * now, which whoever gets it sees, and says.
+ */
+static struct slab_sheaf *queue_next(struct slab_sheaf *sheaf)
+{
+	if (!IS_ENABLED(CONFIG_SLAB_FREELIST_HARDENED) ||
+	    likely(sheaf->next != sheaf))
+		return sheaf->next;
+	sheaf->cache = NULL;
+	return NULL;
+}
+
 static struct slab_sheaf *queue_del(struct rcu_queue *q)
 {
 	struct slab_sheaf *sheaf = q->first;
 
 	if (!sheaf)
 		return NULL;
-	q->first = sheaf->next;
+	q->first = queue_next(sheaf);
 	if (!q->first)
 		q->last = &q->first;
 	sheaf_check_taken(sheaf);
@@ -525,7 +538,8 @@ static void remove_rcu_free(struct rcu_sheaves *rs,
 	lockdep_assert_held(&rs->lock);
 	WRITE_ONCE(pcs->rcu_free, NULL);
 	/* If not, the list is wrong, or it has been forgotten, and this is not on it. */
-	if (likely(filling_is_linked(&sheaf->barn_list)))
+	if (likely(filling_is_linked(&sheaf->barn_list) &&
+		   !list_empty(&sheaf->barn_list)))
 		list_del(&sheaf->barn_list);
 	else
 		check_filling(rs);
@@ -1106,7 +1120,7 @@ static unsigned long count_objects(struct rcu_sheaves *rs)
 	/* The CPU may be storing to these, and need not mark that for who counts. */
 	list_for_each_entry(sheaf, &rs->filling, barn_list)
 		nr += data_race(READ_ONCE(sheaf->size)); /* see above */
-	for (sheaf = rs->taken.first; sheaf; sheaf = sheaf->next)
+	for (sheaf = rs->taken.first; sheaf; sheaf = queue_next(sheaf))
 		nr += data_race(READ_ONCE(sheaf->size)); /* see above */
 	raw_spin_unlock_irqrestore(&rs->lock, flags);
 	return nr;

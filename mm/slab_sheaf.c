@@ -576,16 +576,17 @@ bool cache_has_object(const struct kmem_cache *s, const void *object)
 bool cache_has_object_at(const struct kmem_cache *s, const void *object)
 {
 	struct slab *slab = slab_of_anything(object);
-	void *address = kasan_reset_tag(object);
+	void *address = kasan_reset_tag(object), *nearest;
 	struct kmem_cache *cache;
 
 	if (!slab)
 		return false;
 	cache = READ_ONCE(slab->slab_cache);
+	if (cache != s)
+		return false;
 	/* As in objs_per_slab(), other bits of the word change. */
-	return cache == s &&
-	       address == (kfence_object_start(object) ?:
-			   data_race(nearest_obj(cache, slab, address)));
+	nearest = data_race(nearest_obj(cache, slab, address));
+	return address == (kfence_object_start(object) ?: nearest);
 }
 
 /**

@@ -525,6 +525,7 @@ bool sheaf_cache_is_one(const struct kmem_cache *s);
 bool sheaf_has_its_cache(struct slab_sheaf *sheaf);
 void free_empty_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf);
 void release_sheaf(struct kmem_cache *s, struct slab_sheaf *sheaf);
+struct slab_sheaf *next_to_release(struct list_head *sheaves);
 void release_sheaves(struct list_head *sheaves);
 int sheaf_near_node(int node);
 unsigned int sheaf_timer_cpu(void);

@@ -159,12 +159,15 @@ unsigned int sheaf_timer_cpu(void)
  */
 
 /**
- * release_sheaves - give the objects of sheaves, and their memory, back
+ * next_to_release - take a sheaf off a list of those that are to be given back
  * @sheaves: The sheaves, of any caches, which nobody else uses.
  *
+ * Those that somebody has written to are left alone.
+ *
  * Context: Task that may sleep.
+ * Return: The sheaf, or NULL if there is none left.
  */
-void release_sheaves(struct list_head *sheaves)
+struct slab_sheaf *next_to_release(struct list_head *sheaves)
 {
 	struct slab_sheaf *sheaf;
 
@@ -177,9 +180,25 @@ void release_sheaves(struct list_head *sheaves)
 		list_del(&sheaf->barn_list);
 		sheaf_check_released(sheaf);
 		if (likely(sheaf_has_its_cache(sheaf)))
-			release_sheaf(sheaf->cache, sheaf);
-		else
-			slab_report_corruption(NULL, "a sheaf that was to be given back");
+			return sheaf;
+		slab_report_corruption(NULL, "a sheaf that was to be given back");
+		cond_resched();
+	}
+	return NULL;
+}
+
+/**
+ * release_sheaves - give the objects of sheaves, and their memory, back
+ * @sheaves: The sheaves, of any caches, which nobody else uses.
+ *
+ * Context: Task that may sleep.
+ */
+void release_sheaves(struct list_head *sheaves)
+{
+	struct slab_sheaf *sheaf;
+
+	while ((sheaf = next_to_release(sheaves))) {
+		release_sheaf(sheaf->cache, sheaf);
 		cond_resched();
 	}
 }

@@ -30,7 +30,7 @@
  * anybody writes to where they point: sheaf_is_linked(); those of the few that collect for
  * kfree_rcu() are in any case. Those that wait for a grace period have one way only, to be
  * read; whoever comes from there must prove his cache by its secret: sheaf_has_its_cache().
- * So does a sheaf that is in use elsewhere, if somebody has made a link lead to it.
+ * So can a sheaf that is in use elsewhere, if somebody has made one of these lead to it.
  */
 
 #include <linux/kernel.h>

@@ -241,24 +241,6 @@ static bool trim_cache(struct kmem_cache *s, struct list_head *sheaves)
 	return more;
 }
 
-static void note_trimmed(const struct list_head *sheaves)
-{
-	struct slab_sheaf *sheaf;
-
-	/* Whoever gives them back says so. */
-	if (!list_agrees(sheaves))
-		return;
-	list_for_each_entry(sheaf, sheaves, barn_list) {
-		struct kmem_cache *s = sheaf->cache;
-
-		if (unlikely(!sheaf_has_its_cache(sheaf)))
-			continue;
-		stat_add(s, SHEAF_TRIM, sheaf->size);
-		trace_slab_sheaf_trim(s->name, sheaf->size, sheaf->capacity);
-		cond_resched();
-	}
-}
-
 /**
  * sheaves_trim - give sheaves back that nobody needs, or that others need more
  * @sheaves: The sheaves, of any caches.
@@ -267,8 +249,16 @@ static void note_trimmed(const struct list_head *sheaves)
  */
 void sheaves_trim(struct list_head *sheaves)
 {
-	note_trimmed(sheaves);
-	release_sheaves(sheaves);
+	struct slab_sheaf *sheaf;
+
+	while ((sheaf = next_to_release(sheaves))) {
+		struct kmem_cache *s = sheaf->cache;
+
+		stat_add(s, SHEAF_TRIM, sheaf->size);
+		trace_slab_sheaf_trim(s->name, sheaf->size, sheaf->capacity);
+		release_sheaf(s, sheaf);
+		cond_resched();
+	}
 }
 
 /* Returns whether there may be more to do later. */

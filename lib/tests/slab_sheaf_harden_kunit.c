@@ -445,6 +445,17 @@ static void no_cache_of_sheaf_with_rcu(struct kunit *test)
 	spoil_sheaf_with_rcu(test, name_no_cache);
 }
 
+/* It is not freed again and again. */
+static void lead_to_itself(struct slab_sheaf *sheaf)
+{
+	sheaf->next = sheaf;
+}
+
+static void link_of_sheaf_with_rcu(struct kunit *test)
+{
+	spoil_sheaf_with_rcu(test, lead_to_itself);
+}
+
 /* Taken away, it would be stored to while it waits. */
 static void cache_of_rcu_free(struct kunit *test)
 {
@@ -953,7 +964,9 @@ static void links_of_rcu_free_lead_to(struct kunit *test, bool itself)
 	/* A sheaf of one object is full at once. */
 	skip_if_smaller(test, 2);
 	hold_and_drain(test, st->cap);
-	rcu_read_lock();
+	/* Those of others are not on the list then, nor is this one taken away soon. */
+	kvfree_rcu_barrier();
+	preempt_disable();
 	obj = let_go(st);
 	kfree_rcu(obj, rcu);
 	rcu_free = sheaves_here(st)->rcu_free;
@@ -961,11 +974,12 @@ static void links_of_rcu_free_lead_to(struct kunit *test, bool itself)
 		INIT_LIST_HEAD(&rcu_free->barn_list);
 	else if (rcu_free)
 		rcu_free->barn_list.next = &victim;
-	rcu_read_unlock();
+	preempt_enable();
 	KUNIT_ASSERT_NOT_NULL(test, rcu_free);
-	/* Who counts them comes to an end. */
+	/* Who counts them comes to an end. Who collects them says what he has found. */
 	if (itself)
 		KUNIT_EXPECT_LT(test, kfree_rcu_sheaves_count(), ULONG_MAX);
+	kfree_rcu_sheaves_scan(ULONG_MAX);
 	kvfree_rcu_barrier();
 	expect_untouched(test, &victim);
 	KUNIT_EXPECT_PTR_EQ(test, sheaves_here(st)->rcu_free, rcu_free);
@@ -1066,6 +1080,7 @@ static struct kunit_case harden_cases[] = {
 	KUNIT_CASE(capacity_of_rcu_free),
 	KUNIT_CASE(cache_of_sheaf_with_rcu),
 	KUNIT_CASE(no_cache_of_sheaf_with_rcu),
+	KUNIT_CASE(link_of_sheaf_with_rcu),
 	KUNIT_CASE(cache_of_rcu_free),
 	KUNIT_CASE(freed_twice_by_rcu),
 	KUNIT_CASE(freed_twice_by_rcu_across_sheaves),
