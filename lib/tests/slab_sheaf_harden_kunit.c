@@ -577,6 +577,7 @@ static void freed_twice_not_in_a_row(struct kunit *test)
 	struct slab_test *st = with_marked_cache(test);
 	struct object *obj;
 
+	skip_if_smaller(test, 3);
 	hold_and_drain(test, 2);
 	obj = let_go(st);
 	kmem_cache_free(st->cache, obj);
@@ -765,6 +766,7 @@ static void slots_are_encoded(struct kunit *test)
 	void *object;
 	unsigned int i;
 
+	skip_if_smaller(test, 4);
 	hold_and_drain(test, 4);
 	for (i = 0; i < 4; i++) {
 		object = st->held;
@@ -783,6 +785,7 @@ static void slots_differ(struct kunit *test)
 	struct slab_sheaf *main;
 	void *object, *code;
 
+	skip_if_smaller(test, 2);
 	hold_and_drain(test, 2);
 	object = st->held;
 	release(test, 2);
@@ -848,6 +851,7 @@ static void refills_are_shuffled(struct kunit *test)
 		kunit_skip(test, "SLAB_FREELIST_RANDOM is not set");
 	if (IS_ENABLED(CONFIG_KASAN))
 		kunit_skip(test, "KASAN keeps what is freed away from others");
+	skip_if_smaller(test, 2);
 	/* Nothing else is free, so the slab stays, and is what the refill comes from. */
 	hold_and_drain(test, 1);
 	while (cached_objects(st->cache) || !all_slabs_are_full(st))
