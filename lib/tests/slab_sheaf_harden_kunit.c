@@ -389,43 +389,69 @@ static void capacity_of_rcu_free(struct kunit *test)
 	expect_cached(test, 2);
 }
 
-/* It waits for a grace period, and nothing but the sheaf says whose it is. */
-static void spoil_sheaf_with_rcu(struct kunit *test,
-				 void (*spoil)(struct slab_sheaf *sheaf))
+/* What others take away, or queue, in between leaves the sheaf sound: then it is tried again. */
+#define ROUNDS	5
+
+/*
+ * It waits for a grace period, and nothing but the sheaf says whose it is. Returns whether it
+ * could be spoiled, and has stayed so.
+ */
+static bool sheaf_with_rcu_is_spoiled(struct kunit *test,
+				      bool (*spoil)(struct slab_sheaf *sheaf))
 {
-	struct slab_test *st = with_hardened_rcu(test);
-	struct slab_sheaf *sheaf = NULL;
+	struct slab_test *st = test->priv;
+	struct slab_sheaf *sheaf;
 	struct object **objects;
 	unsigned int i, size = 0;
+	unsigned long flags;
+	bool spoiled;
 
-	skip_if_smaller(test, 2);
 	objects = (struct object **)new_array(test, st->cap);
 	hold_and_drain(test, st->cap);
-	rcu_read_lock();
-	for (i = 0; i < st->cap; i++) {
+	/* Nobody is to look at it soon. It is brought with interrupts on, and filled without. */
+	kvfree_rcu_barrier();
+	preempt_disable();
+	objects[0] = let_go(st);
+	kfree_rcu(objects[0], rcu);
+	local_irq_save(flags);
+	sheaf = sheaves_here(st)->rcu_free;
+	for (i = 1; i < st->cap; i++) {
 		objects[i] = let_go(st);
 		kfree_rcu(objects[i], rcu);
-		if (!i)
-			sheaf = sheaves_here(st)->rcu_free;
 	}
-	if (sheaf) {
-		spoil(sheaf);
+	spoiled = sheaf && sheaf->size == st->cap && spoil(sheaf);
+	if (spoiled)
 		size = sheaf->size;
-	}
-	rcu_read_unlock();
-	KUNIT_ASSERT_NOT_NULL(test, sheaf);
+	local_irq_restore(flags);
+	preempt_enable();
 	kvfree_rcu_barrier();
+	if (!spoiled || cached_objects(st->cache))
+		return false;
 	KUNIT_EXPECT_EQ(test, sheaf->size, size);
-	expect_cached(test, 0);
 	mend(test, sheaf, 0, st->cap);
 	for (i = 0; i < st->cap; i++)
 		kmem_cache_free(st->cache, objects[i]);
 	expect_cached(test, st->cap);
+	return true;
 }
 
-static void name_another_cache(struct slab_sheaf *sheaf)
+static void spoil_sheaf_with_rcu(struct kunit *test,
+				 bool (*spoil)(struct slab_sheaf *sheaf))
+{
+	unsigned int i;
+
+	with_hardened_rcu(test);
+	skip_if_smaller(test, 2);
+	for (i = 0; i < ROUNDS; i++)
+		if (sheaf_with_rcu_is_spoiled(test, spoil))
+			return;
+	KUNIT_FAIL(test, "it was freed, %u times", i);
+}
+
+static bool name_another_cache(struct slab_sheaf *sheaf)
 {
 	sheaf->cache = virt_to_slab(sheaf)->slab_cache;
+	return true;
 }
 
 static void cache_of_sheaf_with_rcu(struct kunit *test)
@@ -434,10 +460,11 @@ static void cache_of_sheaf_with_rcu(struct kunit *test)
 }
 
 /* It has no object that tells whose it is, and what it names is no cache. */
-static void name_no_cache(struct slab_sheaf *sheaf)
+static bool name_no_cache(struct slab_sheaf *sheaf)
 {
 	sheaf->cache = (void *)&sheaf->cache->flags;
 	sheaf->size = 0;
+	return true;
 }
 
 static void no_cache_of_sheaf_with_rcu(struct kunit *test)
@@ -445,10 +472,13 @@ static void no_cache_of_sheaf_with_rcu(struct kunit *test)
 	spoil_sheaf_with_rcu(test, name_no_cache);
 }
 
-/* It is not freed again and again. */
-static void lead_to_itself(struct slab_sheaf *sheaf)
+/* It is not freed again and again. Others' that are behind it would be lost. */
+static bool lead_to_itself(struct slab_sheaf *sheaf)
 {
+	if (sheaf->next)
+		return false;
 	sheaf->next = sheaf;
+	return true;
 }
 
 static void link_of_sheaf_with_rcu(struct kunit *test)
@@ -957,32 +987,34 @@ static void links_to_itself_in_barn(struct kunit *test)
 	mend(test, full, st->cap, st->cap);
 }
 
-static void links_of_rcu_free_lead_to(struct kunit *test, bool itself)
+/* @counted: somebody counts what is collected before anybody takes it away. */
+static void links_of_rcu_free_lead_to(struct kunit *test, bool itself, bool counted)
 {
-	struct slab_test *st = with_hardened_rcu(test);
+	struct slab_test *st = test->priv;
 	struct slab_sheaf *rcu_free;
+	unsigned long flags;
 	LIST_HEAD(victim);
 	struct object *obj;
 	unsigned int i;
 
-	/* A sheaf of one object is full at once. */
-	skip_if_smaller(test, 2);
 	hold_and_drain(test, st->cap);
 	/* Those of others are not on the list then, nor is this one taken away soon. */
 	kvfree_rcu_barrier();
 	preempt_disable();
 	obj = let_go(st);
 	kfree_rcu(obj, rcu);
+	local_irq_save(flags);
 	rcu_free = sheaves_here(st)->rcu_free;
 	if (rcu_free && itself)
 		INIT_LIST_HEAD(&rcu_free->barn_list);
 	else if (rcu_free)
 		rcu_free->barn_list.next = &victim;
+	/* Who counts comes to an end. Who collects says what was found. */
+	if (rcu_free && counted)
+		kfree_rcu_sheaves_count();
+	local_irq_restore(flags);
 	preempt_enable();
 	KUNIT_ASSERT_NOT_NULL(test, rcu_free);
-	/* Who counts them comes to an end. Who collects them says what he has found. */
-	if (itself)
-		KUNIT_EXPECT_LT(test, kfree_rcu_sheaves_count(), ULONG_MAX);
 	kfree_rcu_sheaves_scan(ULONG_MAX);
 	kvfree_rcu_barrier();
 	expect_untouched(test, &victim);
@@ -1003,12 +1035,18 @@ static void links_of_rcu_free_lead_to(struct kunit *test, bool itself)
 /* Whoever collects what kfree_rcu() frees would, too. The sheaf is used until it is full. */
 static void links_of_rcu_free(struct kunit *test)
 {
-	links_of_rcu_free_lead_to(test, false);
+	with_hardened_rcu(test);
+	/* A sheaf of one object is full at once. */
+	skip_if_smaller(test, 2);
+	links_of_rcu_free_lead_to(test, false, false);
 }
 
 static void links_of_rcu_free_to_itself(struct kunit *test)
 {
-	links_of_rcu_free_lead_to(test, true);
+	with_hardened_rcu(test);
+	skip_if_smaller(test, 2);
+	links_of_rcu_free_lead_to(test, true, true);
+	links_of_rcu_free_lead_to(test, true, false);
 }
 
 /* What a sheaf held is not found where it was. */
