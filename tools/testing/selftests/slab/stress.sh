@@ -171,7 +171,9 @@ hotplug() {
 }
 
 # Most blocks have something that cannot be moved, and refuse; but the allocator has been told
-# both, that they go, and that they stay.
+# both, that they go, and that they stay. Not while somebody takes all memory: who moves pages
+# keeps many of them locked while he allocates where the next ones go, and if reclaim has him
+# drop an inode with one of these, he waits for himself. 6.12 does, whatever allocates objects.
 memory_hotplug() {
 	local file zone
 
@@ -182,7 +184,7 @@ memory_hotplug() {
 		zone=online_kernel
 		[ "$file" != "$MOVABLE" ] || zone=online_movable
 		# shellcheck disable=SC2016
-		if timeout 10 bash -c 'echo offline >"$1"' - "$file"; then
+		if flock "$TMP/moving" timeout 10 bash -c 'echo offline >"$1"' - "$file"; then
 			count memory_offline
 			doze 9
 		else
@@ -367,10 +369,13 @@ OUT_OF_MEMORY="invoked oom-killer:|page allocation failure:"
 
 # Who asks for more and more, and is the first to be killed. Fails if he was not.
 take_all() {
-	local rc=0
+	local rc=0 alone=()
 
+	# of memory_hotplug()
+	[ -n "$1" ] || alone=(flock "$TMP/moving")
 	echo "$ASKED" >/dev/kmsg
-	bash -c 'echo 1000 >/proc/self/oom_score_adj
+	# shellcheck disable=SC2016
+	"${alone[@]}" bash -c 'echo 1000 >/proc/self/oom_score_adj
 		[ -z "$1" ] || echo $$ >"$1/cgroup.procs"
 		exec tail /dev/zero' - "$1" >/dev/null 2>&1 || rc=$?
 	# others may have been about to ask, too
