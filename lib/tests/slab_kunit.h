@@ -1126,6 +1126,18 @@ static inline void crowd_run(struct kunit *test, struct crowd *c)
  * Suites
  */
 
+/* Others may come in between, if not often: so @try is called until it returns true. */
+static inline void expect_in_rounds(struct kunit *test, unsigned int rounds,
+				    bool (*try)(struct kunit *test))
+{
+	unsigned int i;
+
+	for (i = 0; i < rounds; i++)
+		if (try(test))
+			return;
+	KUNIT_FAIL(test, "not in %u rounds", rounds);
+}
+
 static inline int slab_test_setup(struct kunit *test, struct slab_test *st,
 				  const struct slab_counter *counters)
 {

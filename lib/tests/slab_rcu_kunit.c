@@ -619,18 +619,6 @@ static bool anything_collects(struct kmem_cache *s)
 
 #define ROUNDS		5
 
-/* Others may come in between, if not often: so @try is called until it returns true. */
-static void expect_in_rounds(struct kunit *test, unsigned int rounds,
-			     bool (*try)(struct kunit *test))
-{
-	unsigned int i;
-
-	for (i = 0; i < rounds; i++)
-		if (try(test))
-			return;
-	KUNIT_FAIL(test, "not in %u rounds", rounds);
-}
-
 /*
  * Objects in sheaves that collect, on all CPUs, and in sheaves that became full since
  * somebody reads. Returns how many there are.

@@ -365,14 +365,22 @@ static struct slab_test *with_hardened_rcu(struct kunit *test)
 	return with_hardened_cache(test);
 }
 
+/* Where a sheaf of one object is full at once, none collects. */
+static struct slab_test *with_collecting_cache(struct kunit *test)
+{
+	struct slab_test *st = with_hardened_rcu(test);
+
+	skip_if_smaller(test, 2);
+	return st;
+}
+
 /* One that was wiped has no room, either. */
 static void capacity_of_rcu_free(struct kunit *test)
 {
-	struct slab_test *st = with_hardened_rcu(test);
+	struct slab_test *st = with_collecting_cache(test);
 	struct slab_sheaf *rcu_free;
 	struct object *first, *second;
 
-	skip_if_smaller(test, 2);
 	hold_and_drain(test, 2);
 	first = let_go(st);
 	second = let_go(st);
@@ -394,10 +402,10 @@ static void capacity_of_rcu_free(struct kunit *test)
 
 /*
  * It waits for a grace period, and nothing but the sheaf says whose it is. Returns whether it
- * could be spoiled, and has stayed so.
+ * could be spoiled and, where others may mend it (@mendable), has stayed so.
  */
-static bool sheaf_with_rcu_is_spoiled(struct kunit *test,
-				      bool (*spoil)(struct slab_sheaf *sheaf))
+static bool sheaf_with_rcu_is_given_up(struct kunit *test,
+				       bool (*spoil)(struct slab_sheaf *sheaf), bool mendable)
 {
 	struct slab_test *st = test->priv;
 	struct slab_sheaf *sheaf;
@@ -408,9 +416,10 @@ static bool sheaf_with_rcu_is_spoiled(struct kunit *test,
 
 	objects = (struct object **)new_array(test, st->cap);
 	hold_and_drain(test, st->cap);
-	/* Nobody is to look at it soon. It is brought with interrupts on, and filled without. */
+	/* Nobody is to look at it soon. */
 	kvfree_rcu_barrier();
 	preempt_disable();
+	/* It is brought with interrupts on, and filled without: nobody takes it away. */
 	objects[0] = let_go(st);
 	kfree_rcu(objects[0], rcu);
 	local_irq_save(flags);
@@ -425,8 +434,9 @@ static bool sheaf_with_rcu_is_spoiled(struct kunit *test,
 	local_irq_restore(flags);
 	preempt_enable();
 	kvfree_rcu_barrier();
-	if (!spoiled || cached_objects(st->cache))
+	if (!spoiled || (mendable && cached_objects(st->cache)))
 		return false;
+	KUNIT_ASSERT_EQ(test, cached_objects(st->cache), 0);
 	KUNIT_EXPECT_EQ(test, sheaf->size, size);
 	mend(test, sheaf, 0, st->cap);
 	for (i = 0; i < st->cap; i++)
@@ -435,28 +445,21 @@ static bool sheaf_with_rcu_is_spoiled(struct kunit *test,
 	return true;
 }
 
-static void spoil_sheaf_with_rcu(struct kunit *test,
-				 bool (*spoil)(struct slab_sheaf *sheaf))
-{
-	unsigned int i;
-
-	with_hardened_rcu(test);
-	skip_if_smaller(test, 2);
-	for (i = 0; i < ROUNDS; i++)
-		if (sheaf_with_rcu_is_spoiled(test, spoil))
-			return;
-	KUNIT_FAIL(test, "it was freed, %u times", i);
-}
-
 static bool name_another_cache(struct slab_sheaf *sheaf)
 {
 	sheaf->cache = virt_to_slab(sheaf)->slab_cache;
 	return true;
 }
 
+static bool one_of_another_cache_is_given_up(struct kunit *test)
+{
+	return sheaf_with_rcu_is_given_up(test, name_another_cache, false);
+}
+
 static void cache_of_sheaf_with_rcu(struct kunit *test)
 {
-	spoil_sheaf_with_rcu(test, name_another_cache);
+	with_collecting_cache(test);
+	expect_in_rounds(test, ROUNDS, one_of_another_cache_is_given_up);
 }
 
 /* It has no object that tells whose it is, and what it names is no cache. */
@@ -467,12 +470,18 @@ static bool name_no_cache(struct slab_sheaf *sheaf)
 	return true;
 }
 
-static void no_cache_of_sheaf_with_rcu(struct kunit *test)
+static bool one_of_no_cache_is_given_up(struct kunit *test)
 {
-	spoil_sheaf_with_rcu(test, name_no_cache);
+	return sheaf_with_rcu_is_given_up(test, name_no_cache, false);
 }
 
-/* It is not freed again and again. Others' that are behind it would be lost. */
+static void no_cache_of_sheaf_with_rcu(struct kunit *test)
+{
+	with_collecting_cache(test);
+	expect_in_rounds(test, ROUNDS, one_of_no_cache_is_given_up);
+}
+
+/* Others' that are behind it would be lost. */
 static bool lead_to_itself(struct slab_sheaf *sheaf)
 {
 	if (sheaf->next)
@@ -481,20 +490,27 @@ static bool lead_to_itself(struct slab_sheaf *sheaf)
 	return true;
 }
 
+/* One that is queued behind it mends it. */
+static bool one_that_leads_to_itself_is_given_up(struct kunit *test)
+{
+	return sheaf_with_rcu_is_given_up(test, lead_to_itself, true);
+}
+
+/* It is not freed again and again. */
 static void link_of_sheaf_with_rcu(struct kunit *test)
 {
-	spoil_sheaf_with_rcu(test, lead_to_itself);
+	with_collecting_cache(test);
+	expect_in_rounds(test, ROUNDS, one_that_leads_to_itself_is_given_up);
 }
 
 /* Taken away, it would be stored to while it waits. */
 static void cache_of_rcu_free(struct kunit *test)
 {
-	struct slab_test *st = with_hardened_rcu(test);
+	struct slab_test *st = with_collecting_cache(test);
 	struct slab_sheaf *rcu_free;
 	struct object **objects;
 	unsigned int i;
 
-	skip_if_smaller(test, 2);
 	objects = (struct object **)new_array(test, st->cap);
 	hold_and_drain(test, st->cap);
 	for (i = 0; i < st->cap; i++)
@@ -1035,16 +1051,13 @@ static void links_of_rcu_free_lead_to(struct kunit *test, bool itself, bool coun
 /* Whoever collects what kfree_rcu() frees would, too. The sheaf is used until it is full. */
 static void links_of_rcu_free(struct kunit *test)
 {
-	with_hardened_rcu(test);
-	/* A sheaf of one object is full at once. */
-	skip_if_smaller(test, 2);
+	with_collecting_cache(test);
 	links_of_rcu_free_lead_to(test, false, false);
 }
 
 static void links_of_rcu_free_to_itself(struct kunit *test)
 {
-	with_hardened_rcu(test);
-	skip_if_smaller(test, 2);
+	with_collecting_cache(test);
 	links_of_rcu_free_lead_to(test, true, true);
 	links_of_rcu_free_lead_to(test, true, false);
 }
