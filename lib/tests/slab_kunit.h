@@ -682,6 +682,15 @@ static inline void skip_if_smaller(struct kunit *test, unsigned int nr)
 		kunit_skip(test, "sheaves have room for fewer than %u objects", nr);
 }
 
+/* For who fills one by so many, where a boot parameter says how large they are. */
+static inline void skip_if_larger(struct kunit *test, unsigned int nr)
+{
+	struct slab_test *st = test->priv;
+
+	if (st->cap > nr)
+		kunit_skip(test, "sheaves have room for more than %u objects", nr);
+}
+
 /* What bugs elsewhere do. */
 static inline void skip_if_not_hardened(struct kunit *test)
 {

@@ -148,13 +148,19 @@ static void cache_of_spare(struct kunit *test)
 	mend(test, spare, cap, cap);
 }
 
+/* The cache of caches, which is in a slab. A large sheaf is not. */
+static void name_another_cache(struct slab_sheaf *sheaf)
+{
+	sheaf->cache = virt_to_slab(sheaf->cache)->slab_cache;
+}
+
 /* Whoever gives sheaves of many caches back asks their objects. */
 static void cache_of_sheaf_given_back(struct kunit *test)
 {
 	struct slab_sheaf *spare = get_spare(test);
 	unsigned int cap = spare->capacity;
 
-	spare->cache = virt_to_slab(spare)->slab_cache;
+	name_another_cache(spare);
 	kmem_cache_shrink(((struct slab_test *)test->priv)->cache);
 	KUNIT_EXPECT_EQ(test, spare->size, cap);
 	expect_cached(test, 0);
@@ -374,38 +380,75 @@ static struct slab_test *with_collecting_cache(struct kunit *test)
 	return st;
 }
 
-/* One that was wiped has no room, either. */
-static void capacity_of_rcu_free(struct kunit *test)
-{
-	struct slab_test *st = with_collecting_cache(test);
-	struct slab_sheaf *rcu_free;
-	struct object *first, *second;
+/* What others take away, or queue, in between leaves a sheaf sound: then it is tried again. */
+#define ROUNDS	5
 
+/*
+ * A sheaf that collects @obj, which was let go, or NULL if there is none. Nobody takes it away
+ * until let_others() is called. To bring it interrupts have to be on.
+ */
+static struct slab_sheaf *start_collecting(struct slab_test *st, struct object *obj,
+					   unsigned long *flags)
+{
+	struct slab_sheaf *rcu_free;
+
+	preempt_disable();
+	kfree_rcu(obj, rcu);
+	local_irq_save(*flags);
+	rcu_free = sheaves_here(st)->rcu_free;
+	return rcu_free && rcu_free->size == 1 ? rcu_free : NULL;
+}
+
+static void let_others(unsigned long flags)
+{
+	local_irq_restore(flags);
+	preempt_enable();
+}
+
+static bool wiped_one_is_not_stored_to(struct kunit *test)
+{
+	struct slab_test *st = test->priv;
+	struct slab_sheaf *rcu_free, *next;
+	struct object *first, *second;
+	unsigned long flags;
+
+	kmem_cache_shrink(st->cache);
 	hold_and_drain(test, 2);
 	first = let_go(st);
 	second = let_go(st);
-	kfree_rcu(first, rcu);
-	rcu_free = sheaves_here(st)->rcu_free;
-	KUNIT_ASSERT_NOT_NULL(test, rcu_free);
-	rcu_free->capacity = 0;
+	rcu_free = start_collecting(st, first, &flags);
+	if (rcu_free) {
+		rcu_free->size = 0;
+		rcu_free->capacity = 0;
+	}
+	local_irq_restore(flags);
 	kfree_rcu(second, rcu);
-	KUNIT_EXPECT_PTR_NE(test, sheaves_here(st)->rcu_free, rcu_free);
-	KUNIT_EXPECT_EQ(test, rcu_free->size, 1);
+	next = sheaves_here(st)->rcu_free;
+	preempt_enable();
 	kvfree_rcu_barrier();
+	if (!rcu_free)
+		return false;
+	KUNIT_EXPECT_PTR_NE(test, next, rcu_free);
+	KUNIT_EXPECT_EQ(test, rcu_free->size, 0);
 	mend(test, rcu_free, 0, st->cap);
 	kmem_cache_free(st->cache, first);
 	expect_cached(test, 2);
+	return true;
 }
 
-/* What others take away, or queue, in between leaves the sheaf sound: then it is tried again. */
-#define ROUNDS	5
+/* It has no room, either. */
+static void capacity_of_rcu_free(struct kunit *test)
+{
+	with_collecting_cache(test);
+	expect_in_rounds(test, ROUNDS, wiped_one_is_not_stored_to);
+}
 
 /*
  * It waits for a grace period, and nothing but the sheaf says whose it is. Returns whether it
  * could be spoiled and, where others may mend it (@mendable), has stayed so.
  */
 static bool sheaf_with_rcu_is_given_up(struct kunit *test,
-				       bool (*spoil)(struct slab_sheaf *sheaf), bool mendable)
+				       void (*spoil)(struct slab_sheaf *sheaf), bool mendable)
 {
 	struct slab_test *st = test->priv;
 	struct slab_sheaf *sheaf;
@@ -415,24 +458,21 @@ static bool sheaf_with_rcu_is_given_up(struct kunit *test,
 	bool spoiled;
 
 	objects = (struct object **)new_array(test, st->cap);
+	kmem_cache_shrink(st->cache);
 	hold_and_drain(test, st->cap);
+	for (i = 0; i < st->cap; i++)
+		objects[i] = let_go(st);
 	/* Nobody is to look at it soon. */
 	kvfree_rcu_barrier();
-	preempt_disable();
-	/* It is brought with interrupts on, and filled without: nobody takes it away. */
-	objects[0] = let_go(st);
-	kfree_rcu(objects[0], rcu);
-	local_irq_save(flags);
-	sheaf = sheaves_here(st)->rcu_free;
-	for (i = 1; i < st->cap; i++) {
-		objects[i] = let_go(st);
+	sheaf = start_collecting(st, objects[0], &flags);
+	for (i = 1; i < st->cap; i++)
 		kfree_rcu(objects[i], rcu);
-	}
-	spoiled = sheaf && sheaf->size == st->cap && spoil(sheaf);
-	if (spoiled)
+	spoiled = sheaf && sheaf->size == st->cap;
+	if (spoiled) {
+		spoil(sheaf);
 		size = sheaf->size;
-	local_irq_restore(flags);
-	preempt_enable();
+	}
+	let_others(flags);
 	kvfree_rcu_barrier();
 	if (!spoiled || (mendable && cached_objects(st->cache)))
 		return false;
@@ -442,12 +482,6 @@ static bool sheaf_with_rcu_is_given_up(struct kunit *test,
 	for (i = 0; i < st->cap; i++)
 		kmem_cache_free(st->cache, objects[i]);
 	expect_cached(test, st->cap);
-	return true;
-}
-
-static bool name_another_cache(struct slab_sheaf *sheaf)
-{
-	sheaf->cache = virt_to_slab(sheaf)->slab_cache;
 	return true;
 }
 
@@ -463,11 +497,10 @@ static void cache_of_sheaf_with_rcu(struct kunit *test)
 }
 
 /* It has no object that tells whose it is, and what it names is no cache. */
-static bool name_no_cache(struct slab_sheaf *sheaf)
+static void name_no_cache(struct slab_sheaf *sheaf)
 {
 	sheaf->cache = (void *)&sheaf->cache->flags;
 	sheaf->size = 0;
-	return true;
 }
 
 static bool one_of_no_cache_is_given_up(struct kunit *test)
@@ -481,13 +514,10 @@ static void no_cache_of_sheaf_with_rcu(struct kunit *test)
 	expect_in_rounds(test, ROUNDS, one_of_no_cache_is_given_up);
 }
 
-/* Others' that are behind it would be lost. */
-static bool lead_to_itself(struct slab_sheaf *sheaf)
+/* It is the last one that waits. */
+static void lead_to_itself(struct slab_sheaf *sheaf)
 {
-	if (sheaf->next)
-		return false;
 	sheaf->next = sheaf;
-	return true;
 }
 
 /* One that is queued behind it mends it. */
@@ -504,32 +534,35 @@ static void link_of_sheaf_with_rcu(struct kunit *test)
 }
 
 /* Taken away, it would be stored to while it waits. */
-static void cache_of_rcu_free(struct kunit *test)
+static bool rcu_free_stays_where_it_is(struct kunit *test,
+				       void (*spoil)(struct slab_sheaf *sheaf))
 {
-	struct slab_test *st = with_collecting_cache(test);
+	struct slab_test *st = test->priv;
 	struct slab_sheaf *rcu_free;
 	struct object **objects;
+	unsigned long flags;
 	unsigned int i;
 
 	objects = (struct object **)new_array(test, st->cap);
+	kmem_cache_shrink(st->cache);
 	hold_and_drain(test, st->cap);
-	for (i = 0; i < st->cap; i++)
-		objects[i] = let_go(st);
-	rcu_read_lock();
-	kfree_rcu(objects[0], rcu);
-	rcu_free = sheaves_here(st)->rcu_free;
+	objects[0] = let_go(st);
+	rcu_free = start_collecting(st, objects[0], &flags);
 	if (rcu_free)
-		name_another_cache(rcu_free);
-	rcu_read_unlock();
-	KUNIT_ASSERT_NOT_NULL(test, rcu_free);
+		spoil(rcu_free);
+	let_others(flags);
 	kvfree_rcu_barrier();
-	KUNIT_EXPECT_PTR_EQ(test, sheaves_here(st)->rcu_free, rcu_free);
+	if (!rcu_free)
+		return false;
+	KUNIT_ASSERT_PTR_EQ(test, sheaves_here(st)->rcu_free, rcu_free);
 	/* Nobody has it wait while it is stored to. */
-	KUNIT_EXPECT_TRUE(test, list_empty(&rcu_free->barn_list));
+	KUNIT_ASSERT_TRUE(test, list_empty(&rcu_free->barn_list));
 
 	/* The last one finds out whose it is not. */
-	for (i = 1; i < st->cap; i++)
+	for (i = 1; i < st->cap; i++) {
+		objects[i] = let_go(st);
 		kfree_rcu(objects[i], rcu);
+	}
 	KUNIT_EXPECT_PTR_NE(test, sheaves_here(st)->rcu_free, rcu_free);
 	KUNIT_EXPECT_EQ(test, rcu_free->size, st->cap - 1);
 	kvfree_rcu_barrier();
@@ -538,6 +571,35 @@ static void cache_of_rcu_free(struct kunit *test)
 	for (i = 0; i < st->cap - 1; i++)
 		kmem_cache_free(st->cache, objects[i]);
 	expect_cached(test, st->cap);
+	return true;
+}
+
+static bool one_of_another_cache_stays(struct kunit *test)
+{
+	return rcu_free_stays_where_it_is(test, name_another_cache);
+}
+
+static void cache_of_rcu_free(struct kunit *test)
+{
+	with_collecting_cache(test);
+	expect_in_rounds(test, ROUNDS, one_of_another_cache_stays);
+}
+
+/* There is nothing to read. */
+static void name_nowhere(struct slab_sheaf *sheaf)
+{
+	sheaf->cache = (void *)sizeof(long);
+}
+
+static bool one_of_nowhere_stays(struct kunit *test)
+{
+	return rcu_free_stays_where_it_is(test, name_nowhere);
+}
+
+static void no_cache_of_rcu_free(struct kunit *test)
+{
+	with_collecting_cache(test);
+	expect_in_rounds(test, ROUNDS, one_of_nowhere_stays);
 }
 
 static void freed_twice_by_rcu(struct kunit *test)
@@ -898,6 +960,7 @@ static void refills_are_shuffled(struct kunit *test)
 	if (IS_ENABLED(CONFIG_KASAN))
 		kunit_skip(test, "KASAN keeps what is freed away from others");
 	skip_if_smaller(test, 2);
+	skip_if_larger(test, 2 * SHUFFLED - 1);
 	/* Nothing else is free, so the slab stays, and is what the refill comes from. */
 	hold_and_drain(test, 1);
 	while (cached_objects(st->cache) || !all_slabs_are_full(st))
@@ -1004,23 +1067,19 @@ static void links_to_itself_in_barn(struct kunit *test)
 }
 
 /* @counted: somebody counts what is collected before anybody takes it away. */
-static void links_of_rcu_free_lead_to(struct kunit *test, bool itself, bool counted)
+static bool links_of_rcu_free_are_not_followed(struct kunit *test, bool itself, bool counted)
 {
 	struct slab_test *st = test->priv;
 	struct slab_sheaf *rcu_free;
 	unsigned long flags;
 	LIST_HEAD(victim);
-	struct object *obj;
 	unsigned int i;
 
+	kmem_cache_shrink(st->cache);
 	hold_and_drain(test, st->cap);
 	/* Those of others are not on the list then, nor is this one taken away soon. */
 	kvfree_rcu_barrier();
-	preempt_disable();
-	obj = let_go(st);
-	kfree_rcu(obj, rcu);
-	local_irq_save(flags);
-	rcu_free = sheaves_here(st)->rcu_free;
+	rcu_free = start_collecting(st, let_go(st), &flags);
 	if (rcu_free && itself)
 		INIT_LIST_HEAD(&rcu_free->barn_list);
 	else if (rcu_free)
@@ -1028,38 +1087,52 @@ static void links_of_rcu_free_lead_to(struct kunit *test, bool itself, bool coun
 	/* Who counts comes to an end. Who collects says what was found. */
 	if (rcu_free && counted)
 		kfree_rcu_sheaves_count();
-	local_irq_restore(flags);
-	preempt_enable();
-	KUNIT_ASSERT_NOT_NULL(test, rcu_free);
+	let_others(flags);
 	kfree_rcu_sheaves_scan(ULONG_MAX);
 	kvfree_rcu_barrier();
+	if (!rcu_free)
+		return false;
 	expect_untouched(test, &victim);
 	KUNIT_EXPECT_PTR_EQ(test, sheaves_here(st)->rcu_free, rcu_free);
 	expect_cached(test, 0);
 
 	/* On no list any more, which another one must not suffer for. */
-	for (i = 1; i < st->cap; i++) {
-		obj = let_go(st);
-		kfree_rcu(obj, rcu);
-	}
+	for (i = 1; i < st->cap; i++)
+		kfree_rcu(let_go(st), rcu);
 	kvfree_rcu_barrier();
 	expect_untouched(test, &victim);
 	KUNIT_EXPECT_NULL(test, sheaves_here(st)->rcu_free);
 	expect_cached(test, st->cap);
+	return true;
+}
+
+static bool links_to_elsewhere(struct kunit *test)
+{
+	return links_of_rcu_free_are_not_followed(test, false, false);
 }
 
 /* Whoever collects what kfree_rcu() frees would, too. The sheaf is used until it is full. */
 static void links_of_rcu_free(struct kunit *test)
 {
 	with_collecting_cache(test);
-	links_of_rcu_free_lead_to(test, false, false);
+	expect_in_rounds(test, ROUNDS, links_to_elsewhere);
+}
+
+static bool links_to_itself(struct kunit *test)
+{
+	return links_of_rcu_free_are_not_followed(test, true, false);
+}
+
+static bool links_to_itself_when_counted(struct kunit *test)
+{
+	return links_of_rcu_free_are_not_followed(test, true, true);
 }
 
 static void links_of_rcu_free_to_itself(struct kunit *test)
 {
 	with_collecting_cache(test);
-	links_of_rcu_free_lead_to(test, true, true);
-	links_of_rcu_free_lead_to(test, true, false);
+	expect_in_rounds(test, ROUNDS, links_to_itself_when_counted);
+	expect_in_rounds(test, ROUNDS, links_to_itself);
 }
 
 /* What a sheaf held is not found where it was. */
@@ -1137,6 +1210,7 @@ static struct kunit_case harden_cases[] = {
 	KUNIT_CASE(no_cache_of_sheaf_with_rcu),
 	KUNIT_CASE(link_of_sheaf_with_rcu),
 	KUNIT_CASE(cache_of_rcu_free),
+	KUNIT_CASE(no_cache_of_rcu_free),
 	KUNIT_CASE(freed_twice_by_rcu),
 	KUNIT_CASE(freed_twice_by_rcu_across_sheaves),
 	KUNIT_CASE(freed_by_rcu_and_otherwise),

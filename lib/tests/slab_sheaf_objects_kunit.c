@@ -57,11 +57,19 @@ static void bulk_refill_with_gfp(struct kunit *test)
 {
 	const struct gfp_case *g = test->param_value;
 	struct slab_test *st = with_cache(test, OBJECT_SIZE, 0, NULL);
-	/* What would fill half a sheaf may as well come from slabs. */
-	unsigned int many = max(st->cap / 2, 1U);
-	unsigned int few = many - 1;
-	void **p = new_array(test, many);
+	unsigned int many, few, in_slab;
 	struct moves m;
+	void **p;
+
+	grab(test, 1);
+	in_slab = virt_to_slab(st->held)->objects;
+	/* What would fill half a sheaf, or a slab, may as well come from slabs. */
+	many = clamp(st->cap / 2, 1U, in_slab);
+	few = many - 1;
+	p = new_array(test, many);
+	release(test, 1);
+	kmem_cache_shrink(st->cache);
+	take_moves(test);
 
 	grab_bulk(test, p, many, g->gfp);
 	m = take_moves(test);

@@ -196,6 +196,7 @@ static void resize_remote_that_is_refused(struct kunit *test)
 
 	if (other == NUMA_NO_NODE)
 		kunit_skip(test, "no other node has memory");
+	skip_if_larger(test, 390);
 	set_barns(st->cache, 0, 0);
 	for (i = 0; i < ARRAY_SIZE(capacities); i++) {
 		grab_on(test, other, 400);
