@@ -105,7 +105,8 @@ leave_out() { git -C "$TREE" rm -rqf --cached --ignore-unmatch -- "$@"; }
 
 # The tree as it is, edits included, whoever has committed what: with all; without its documents,
 # where what is found here ends up, and comments; without what is for user space, or without
-# kselftests, too; and without any program, which has comments where these are looked at, too.
+# kselftests, and then KUnit suites, too; and without any program, which has comments where these
+# are looked at, too.
 tree_keys() {
 	local -x GIT_INDEX_FILE=$DIR/index.$$
 
@@ -126,6 +127,9 @@ tree_keys() {
 	git -C "$TREE" read-tree "$TREE_KEY"
 	leave_out tools/testing/selftests
 	USER_KEY=$(git -C "$TREE" write-tree)
+	leave_out "$SUITES"
+	NATIVE_KEY=$(git -C "$TREE" write-tree)
+	git -C "$TREE" read-tree "$USER_KEY"
 	leave_out tools/mm tools/testing
 	KERNEL_KEY=$(git -C "$TREE" write-tree)
 	leave_out "$SUITES"
@@ -190,7 +194,8 @@ key() {
 			echo "$KERNEL_KEY" "$3" ;;
 		*scripts/bisect.sh*) echo "$(trees_of "$3")" "$3" ;;
 		*scripts/lint.sh\ compile) echo "$SOURCE_KEY" "$3" ;;
-		native\ * | models\ *) echo "$USER_KEY" "$3" ;;
+		native\ *user.sh*) echo "$USER_KEY" "$3" ;;
+		native\ * | models\ *) echo "$NATIVE_KEY" "$3" ;;
 		*scripts/selftest.sh*) echo "$(kselftests "$3")" "$3" ;;
 		*scripts/cross.sh\ -s*) echo "$SELFTEST_KEY" "$3" ;;
 		attacks\ *) echo "$ATTACK_KEY" "$(attack_modules)" "$3" ;;

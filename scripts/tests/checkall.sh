@@ -210,15 +210,16 @@ cases 'first a - echo a >>"$CALLS"; : APPEND=kunit.enable=0 scripts/selftest.sh'
 	'first b - echo b >>"$CALLS"; : scripts/selftest.sh' \
 	'first c - echo c >>"$CALLS"; : scripts/boot.sh one' \
 	'first e - echo e >>"$CALLS"; : APPEND="one=1 kunit.enable=0" scripts/selftest.sh' \
-	'attacks d - echo d >>"$CALLS"'
+	'attacks d - echo d >>"$CALLS"' 'native f - echo f >>"$CALLS"; : scripts/tests/user.sh' \
+	'native g - echo g >>"$CALLS"; : scripts/tests/native.sh' 'models h - echo h >>"$CALLS"'
 mkdir -p "$LINUX/lib/tests"
 ok "with and without KUnit suites" check_all
 echo 'an edit' >>"$LINUX/lib/tests/slab_sheaf_kunit.c"
 ok "with another suite" check_all
-ok "who has it is run again" ran b c
+ok "who has it is run again" ran b c f
 echo 'an edit' >>"$LINUX/lib/tests/list_kunit.c"
 ok "with another one, of others" check_all
-ok "all are run again" ran a b c e d
+ok "all are run again" ran a b c e d f g h
 lgit add -A
 lgit commit -qm 'KUnit suites'
 # shellcheck disable=SC2016 # for the cases
