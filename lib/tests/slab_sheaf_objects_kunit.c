@@ -63,8 +63,8 @@ static void bulk_refill_with_gfp(struct kunit *test)
 
 	grab(test, 1);
 	in_slab = virt_to_slab(st->held)->objects;
-	/* What would fill half a sheaf, or a slab, may as well come from slabs. */
-	many = clamp(st->cap / 2, 1U, in_slab);
+	/* What would fill half a sheaf, or a slab, may as well come from slabs: 128 at a time. */
+	many = clamp(st->cap / 2, 1U, min(in_slab, 128U));
 	few = many - 1;
 	p = new_array(test, many);
 	release(test, 1);
