@@ -844,6 +844,12 @@ static inline struct slub_percpu_sheaves *sheaves_here(struct slab_test *st)
 {
 	return per_cpu_ptr(st->cache->cpu_sheaves, st->cpu);
 }
+
+/* The cache of caches, which is in a slab. A large sheaf is not. */
+static inline void name_another_cache(struct slab_sheaf *sheaf)
+{
+	sheaf->cache = virt_to_slab(sheaf->cache)->slab_cache;
+}
 #endif
 
 /*
@@ -1135,7 +1141,10 @@ static inline void crowd_run(struct kunit *test, struct crowd *c)
  * Suites
  */
 
-/* Others may come in between, if not often: so @try is called until it returns true. */
+/* How often it is tried what others may come in between of, but seldom do. */
+#define FEW_ROUNDS	5
+
+/* Calls @try until it returns true, at most @rounds times. */
 static inline void expect_in_rounds(struct kunit *test, unsigned int rounds,
 				    bool (*try)(struct kunit *test))
 {

@@ -409,13 +409,13 @@ static void remote_sheaf_goes_home(struct kunit *test)
 }
 
 /* Returns whether it was this CPU that freed them: then it is known where they are. */
-static bool sort_mixed_sheaf(struct kunit *test, int node)
+static bool sort_mixed_sheaf(struct kunit *test)
 {
 	struct slab_test *st = test->priv;
 	unsigned int remote = st->cap / 3;
 	bool here;
 
-	grab_on(test, node, remote);
+	grab_on(test, find_remote_node(test), remote);
 	grab_on(test, cpu_to_node(st->cpu), st->cap - remote);
 	kmem_cache_shrink(st->cache);
 	/* Main has room. */
@@ -432,16 +432,10 @@ static bool sort_mixed_sheaf(struct kunit *test, int node)
 
 static void mixed_sheaf_is_sorted(struct kunit *test)
 {
-	int node, round;
-
 	with_small_cache(test);
 	/* One of three objects is remote. */
 	skip_if_smaller(test, 3);
-	node = find_remote_node(test);
-	for (round = 0; round < 20; round++)
-		if (sort_mixed_sheaf(test, node))
-			break;
-	KUNIT_EXPECT_LT(test, round, 20);
+	expect_in_rounds(test, 20, sort_mixed_sheaf);
 }
 
 /* Objects out of the memory reserves are not for everybody. */
@@ -618,8 +612,6 @@ static bool anything_collects(struct kmem_cache *s)
 			return true;
 	return false;
 }
-
-#define ROUNDS		5
 
 /*
  * Objects in sheaves that collect, on all CPUs, and in sheaves that became full since
@@ -842,7 +834,7 @@ static bool scan_waits(struct kunit *test)
 static void shrinker_makes_no_progress(struct kunit *test)
 {
 	with_small_cache(test);
-	expect_in_rounds(test, ROUNDS, scan_waits);
+	expect_in_rounds(test, FEW_ROUNDS, scan_waits);
 }
 
 /*
@@ -914,7 +906,7 @@ static bool scan_frees_a_sheaf(struct kunit *test)
 static void shrinker_frees_what_it_says(struct kunit *test)
 {
 	with_small_cache(test);
-	expect_in_rounds(test, ROUNDS, scan_frees_a_sheaf);
+	expect_in_rounds(test, FEW_ROUNDS, scan_frees_a_sheaf);
 }
 
 /* Without anybody waiting. The shrinker of kfree_rcu() has them go soon. */
@@ -965,7 +957,7 @@ static void shrinker_lets_collect(struct kunit *test)
 	with_small_cache(test);
 	skip_if_smaller(test, 3);
 	not_with_faults(test);
-	expect_in_rounds(test, ROUNDS, scan_lets_collect);
+	expect_in_rounds(test, FEW_ROUNDS, scan_lets_collect);
 }
 
 /* The objects of a CPU that goes on to do something else do not wait for ever. */
@@ -1095,7 +1087,7 @@ static void flood_is_helped(struct kunit *test)
 {
 	with_small_cache(test);
 	not_with_faults(test);
-	expect_in_rounds(test, ROUNDS, flood_helps);
+	expect_in_rounds(test, FEW_ROUNDS, flood_helps);
 }
 
 #ifdef CONFIG_HOTPLUG_CPU

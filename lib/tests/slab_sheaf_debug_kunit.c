@@ -345,7 +345,7 @@ static void sheaf_of_another_cache_for_a_cpu(struct kunit *test)
 	sheaf_check_used(sheaves_here(st), sheaf);
 	KUNIT_EXPECT_EQ(test, complaints(), 0);
 	sheaf_check_unused(sheaf);
-	sheaf->cache = virt_to_slab(sheaf->cache)->slab_cache;
+	name_another_cache(sheaf);
 	sheaf_check_used(sheaves_here(st), sheaf);
 	KUNIT_EXPECT_EQ(test, complaints(), 1);
 	sheaf->cache = (void *)sheaf;

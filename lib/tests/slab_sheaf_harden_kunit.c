@@ -148,12 +148,6 @@ static void cache_of_spare(struct kunit *test)
 	mend(test, spare, cap, cap);
 }
 
-/* The cache of caches, which is in a slab. A large sheaf is not. */
-static void name_another_cache(struct slab_sheaf *sheaf)
-{
-	sheaf->cache = virt_to_slab(sheaf->cache)->slab_cache;
-}
-
 /* Whoever gives sheaves of many caches back asks their objects. */
 static void cache_of_sheaf_given_back(struct kunit *test)
 {
@@ -380,18 +374,17 @@ static struct slab_test *with_collecting_cache(struct kunit *test)
 	return st;
 }
 
-/* What others take away, or queue, in between leaves a sheaf sound: then it is tried again. */
-#define ROUNDS	5
-
 /*
- * A sheaf that collects @obj, which was let go, or NULL if there is none. Nobody takes it away
- * until let_others() is called. To bring it interrupts have to be on.
+ * A sheaf that collects @obj, which was let go, or NULL if there is none. Others are not to
+ * look at it soon; and whoever takes it away nevertheless waits until let_others() is called.
+ * To bring it interrupts have to be on.
  */
 static struct slab_sheaf *start_collecting(struct slab_test *st, struct object *obj,
 					   unsigned long *flags)
 {
 	struct slab_sheaf *rcu_free;
 
+	kvfree_rcu_barrier();
 	preempt_disable();
 	kfree_rcu(obj, rcu);
 	local_irq_save(*flags);
@@ -405,42 +398,61 @@ static void let_others(unsigned long flags)
 	preempt_enable();
 }
 
-static bool wiped_one_is_not_stored_to(struct kunit *test)
+/* It says that it has no room, and @size objects, when the second one comes. */
+static bool one_without_room_is_not_stored_to(struct kunit *test, unsigned int size)
 {
 	struct slab_test *st = test->priv;
-	struct slab_sheaf *rcu_free, *next;
+	struct slub_percpu_sheaves *pcs = sheaves_here(st);
 	struct object *first, *second;
+	struct slab_sheaf *rcu_free;
+	unsigned int nr_done;
 	unsigned long flags;
+	bool left_alone;
 
 	kmem_cache_shrink(st->cache);
 	hold_and_drain(test, 2);
 	first = let_go(st);
 	second = let_go(st);
 	rcu_free = start_collecting(st, first, &flags);
+	nr_done = pcs->rcu_done;
 	if (rcu_free) {
-		rcu_free->size = 0;
+		rcu_free->size = size;
 		rcu_free->capacity = 0;
 	}
 	local_irq_restore(flags);
 	kfree_rcu(second, rcu);
-	next = sheaves_here(st)->rcu_free;
+	left_alone = pcs->rcu_done != nr_done;
+	/* Somebody has taken it away: it is mended before the grace period is over. */
+	if (rcu_free && !left_alone) {
+		rcu_free->size = 1;
+		rcu_free->capacity = st->cap;
+	}
 	preempt_enable();
 	kvfree_rcu_barrier();
-	if (!rcu_free)
+	if (!rcu_free || !left_alone)
 		return false;
-	KUNIT_EXPECT_PTR_NE(test, next, rcu_free);
-	KUNIT_EXPECT_EQ(test, rcu_free->size, 0);
+	KUNIT_EXPECT_EQ(test, rcu_free->size, size);
 	mend(test, rcu_free, 0, st->cap);
 	kmem_cache_free(st->cache, first);
 	expect_cached(test, 2);
 	return true;
 }
 
-/* It has no room, either. */
+static bool wiped_one_is_not_stored_to(struct kunit *test)
+{
+	return one_without_room_is_not_stored_to(test, 0);
+}
+
+static bool one_with_too_many_is_not_stored_to(struct kunit *test)
+{
+	return one_without_room_is_not_stored_to(test, 1);
+}
+
 static void capacity_of_rcu_free(struct kunit *test)
 {
 	with_collecting_cache(test);
-	expect_in_rounds(test, ROUNDS, wiped_one_is_not_stored_to);
+	expect_in_rounds(test, FEW_ROUNDS, wiped_one_is_not_stored_to);
+	expect_in_rounds(test, FEW_ROUNDS, one_with_too_many_is_not_stored_to);
 }
 
 /*
@@ -462,8 +474,6 @@ static bool sheaf_with_rcu_is_given_up(struct kunit *test,
 	hold_and_drain(test, st->cap);
 	for (i = 0; i < st->cap; i++)
 		objects[i] = let_go(st);
-	/* Nobody is to look at it soon. */
-	kvfree_rcu_barrier();
 	sheaf = start_collecting(st, objects[0], &flags);
 	for (i = 1; i < st->cap; i++)
 		kfree_rcu(objects[i], rcu);
@@ -494,7 +504,23 @@ static bool one_of_another_cache_is_given_up(struct kunit *test)
 static void cache_of_sheaf_with_rcu(struct kunit *test)
 {
 	with_collecting_cache(test);
-	expect_in_rounds(test, ROUNDS, one_of_another_cache_is_given_up);
+	expect_in_rounds(test, FEW_ROUNDS, one_of_another_cache_is_given_up);
+}
+
+static void take_room_away(struct slab_sheaf *sheaf)
+{
+	sheaf->capacity = 0;
+}
+
+static bool one_with_too_many_is_given_up(struct kunit *test)
+{
+	return sheaf_with_rcu_is_given_up(test, take_room_away, false);
+}
+
+static void capacity_of_sheaf_with_rcu(struct kunit *test)
+{
+	with_collecting_cache(test);
+	expect_in_rounds(test, FEW_ROUNDS, one_with_too_many_is_given_up);
 }
 
 /* It has no object that tells whose it is, and what it names is no cache. */
@@ -512,7 +538,7 @@ static bool one_of_no_cache_is_given_up(struct kunit *test)
 static void no_cache_of_sheaf_with_rcu(struct kunit *test)
 {
 	with_collecting_cache(test);
-	expect_in_rounds(test, ROUNDS, one_of_no_cache_is_given_up);
+	expect_in_rounds(test, FEW_ROUNDS, one_of_no_cache_is_given_up);
 }
 
 /* It is the last one that waits. */
@@ -521,7 +547,7 @@ static void lead_to_itself(struct slab_sheaf *sheaf)
 	sheaf->next = sheaf;
 }
 
-/* One that is queued behind it mends it. */
+/* One that is queued behind it, or that a barrier finds on another CPU, mends it. */
 static bool one_that_leads_to_itself_is_given_up(struct kunit *test)
 {
 	return sheaf_with_rcu_is_given_up(test, lead_to_itself, true);
@@ -531,7 +557,14 @@ static bool one_that_leads_to_itself_is_given_up(struct kunit *test)
 static void link_of_sheaf_with_rcu(struct kunit *test)
 {
 	with_collecting_cache(test);
-	expect_in_rounds(test, ROUNDS, one_that_leads_to_itself_is_given_up);
+	expect_in_rounds(test, FEW_ROUNDS, one_that_leads_to_itself_is_given_up);
+}
+
+/* The test says what it finds. Others would soon, and are taken seriously. */
+static void look_before_others(unsigned long flags)
+{
+	kfree_rcu_sheaves_scan(ULONG_MAX);
+	let_others(flags);
 }
 
 /* Taken away, it would be stored to while it waits. */
@@ -551,10 +584,7 @@ static bool rcu_free_stays_where_it_is(struct kunit *test,
 	rcu_free = start_collecting(st, objects[0], &flags);
 	if (rcu_free)
 		spoil(rcu_free);
-	local_irq_restore(flags);
-	/* The test says what it finds. Others would soon, and are taken seriously. */
-	kfree_rcu_sheaves_scan(ULONG_MAX);
-	preempt_enable();
+	look_before_others(flags);
 	kvfree_rcu_barrier();
 	if (!rcu_free)
 		return false;
@@ -586,7 +616,7 @@ static bool one_of_another_cache_stays(struct kunit *test)
 static void cache_of_rcu_free(struct kunit *test)
 {
 	with_collecting_cache(test);
-	expect_in_rounds(test, ROUNDS, one_of_another_cache_stays);
+	expect_in_rounds(test, FEW_ROUNDS, one_of_another_cache_stays);
 }
 
 /* There is nothing to read. */
@@ -603,7 +633,7 @@ static bool one_of_nowhere_stays(struct kunit *test)
 static void no_cache_of_rcu_free(struct kunit *test)
 {
 	with_collecting_cache(test);
-	expect_in_rounds(test, ROUNDS, one_of_nowhere_stays);
+	expect_in_rounds(test, FEW_ROUNDS, one_of_nowhere_stays);
 }
 
 static void freed_twice_by_rcu(struct kunit *test)
@@ -1081,8 +1111,6 @@ static bool links_of_rcu_free_are_not_followed(struct kunit *test, bool itself, 
 
 	kmem_cache_shrink(st->cache);
 	hold_and_drain(test, st->cap);
-	/* This one is not taken away soon. */
-	kvfree_rcu_barrier();
 	rcu_free = start_collecting(st, let_go(st), &flags);
 	/* Nothing else is on the list, or that would be lost. */
 	if (rcu_free && !list_is_singular(&rcu_free->barn_list))
@@ -1091,11 +1119,10 @@ static bool links_of_rcu_free_are_not_followed(struct kunit *test, bool itself, 
 		INIT_LIST_HEAD(&rcu_free->barn_list);
 	else if (rcu_free)
 		rcu_free->barn_list.next = &victim;
-	/* Who counts comes to an end. Who collects says what was found. */
+	/* Who counts comes to an end. */
 	if (rcu_free && counted)
 		kfree_rcu_sheaves_count();
-	let_others(flags);
-	kfree_rcu_sheaves_scan(ULONG_MAX);
+	look_before_others(flags);
 	kvfree_rcu_barrier();
 	if (!rcu_free)
 		return false;
@@ -1122,7 +1149,7 @@ static bool links_to_elsewhere(struct kunit *test)
 static void links_of_rcu_free(struct kunit *test)
 {
 	with_collecting_cache(test);
-	expect_in_rounds(test, ROUNDS, links_to_elsewhere);
+	expect_in_rounds(test, FEW_ROUNDS, links_to_elsewhere);
 }
 
 static bool links_to_itself(struct kunit *test)
@@ -1138,8 +1165,8 @@ static bool links_to_itself_when_counted(struct kunit *test)
 static void links_of_rcu_free_to_itself(struct kunit *test)
 {
 	with_collecting_cache(test);
-	expect_in_rounds(test, ROUNDS, links_to_itself_when_counted);
-	expect_in_rounds(test, ROUNDS, links_to_itself);
+	expect_in_rounds(test, FEW_ROUNDS, links_to_itself_when_counted);
+	expect_in_rounds(test, FEW_ROUNDS, links_to_itself);
 }
 
 /* What a sheaf held is not found where it was. */
@@ -1214,6 +1241,7 @@ static struct kunit_case harden_cases[] = {
 	KUNIT_CASE(size_of_remote_that_was_wiped),
 	KUNIT_CASE(capacity_of_rcu_free),
 	KUNIT_CASE(cache_of_sheaf_with_rcu),
+	KUNIT_CASE(capacity_of_sheaf_with_rcu),
 	KUNIT_CASE(no_cache_of_sheaf_with_rcu),
 	KUNIT_CASE(link_of_sheaf_with_rcu),
 	KUNIT_CASE(cache_of_rcu_free),
