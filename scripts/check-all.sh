@@ -294,9 +294,12 @@ kernel() {
 
 	if [ -z "${KERNEL[$1]:-}" ]; then
 		say "        building the $1 kernel"
+		# what has begun is not interrupted, and its log and result are of one run
+		lock "check-all-$1" 8
 		! run_case "$DIR/$name.log" build_kernel "$1" || how=ok
 		record "$name" "$(key kernel "$1" kernel.sh)" $how $((SECONDS - t0))
 		told "$name" "kernel $1 ($(took $((SECONDS - t0))))"
+		exec 8>&-
 		KERNEL[$1]=$how
 	fi
 	[ "${KERNEL[$1]}" = ok ]

@@ -26,6 +26,10 @@ fi
 echo "kernel $1" >>"$CALLS"
 mkdir -p "$LOGS"
 printf '%s\n' "${WARNS:-no warning}" >"$LOGS/kernel-$1.log"
+# one that is built already
+[ -z "${SLOW_BUILD:-}" ] || mkdir "$OUT/busy" || exit 1
+sleep "${SLOW_BUILD:-0}"
+[ -z "${SLOW_BUILD:-}" ] || rmdir "$OUT/busy"
 [ ! -e "$OBJ/$1.broken" ]
 EOF
 rm "$REPO"/scripts/configs/*
@@ -262,6 +266,17 @@ touch "$STATE/../obj/one/mm/slub.o"
 ok "a build that warned" again
 ok "compiles that anew" [ ! -e "$STATE/../obj/one/mm/slub.o" ]
 WARNS='../kernel/fork.c:3:1: warning: unused' ok "a warning elsewhere" again
+
+# What one run has begun to build another does not take for interrupted.
+at_once() {
+	local -x SLOW_BUILD=2
+
+	CASES=left "$REPO/scripts/check-all.sh" &
+	CASES=right "$REPO/scripts/check-all.sh" && wait $!
+}
+# shellcheck disable=SC2016 # for the cases
+cases 'first left one echo left >>"$CALLS"' 'first right one echo right >>"$CALLS"'
+ok "two runs build a kernel one after the other" at_once
 
 # A run that is interrupted leaves nothing behind that counts.
 # shellcheck disable=SC2016 # for the case
