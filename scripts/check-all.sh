@@ -290,12 +290,13 @@ build_kernel() {
 
 # kernel NAME: once in a run, and only if a case is run that needs it; it is a case of its own.
 kernel() {
-	local name=kernel-$1 t0=$SECONDS how=failed
+	local name=kernel-$1 t0 how=failed
 
 	if [ -z "${KERNEL[$1]:-}" ]; then
 		say "        building the $1 kernel"
 		# what has begun is not interrupted, and its log and result are of one run
 		lock "check-all-$1" 8
+		t0=$SECONDS
 		! run_case "$DIR/$name.log" build_kernel "$1" || how=ok
 		record "$name" "$(key kernel "$1" kernel.sh)" $how $((SECONDS - t0))
 		told "$name" "kernel $1 ($(took $((SECONDS - t0))))"

@@ -270,9 +270,11 @@ WARNS='../kernel/fork.c:3:1: warning: unused' ok "a warning elsewhere" again
 # What one run has begun to build another does not take for interrupted.
 at_once() {
 	local -x SLOW_BUILD=2
+	local rc=0
 
 	CASES=left "$REPO/scripts/check-all.sh" &
-	CASES=right "$REPO/scripts/check-all.sh" && wait $!
+	CASES=right "$REPO/scripts/check-all.sh" || rc=$?
+	wait $! && return $rc
 }
 # shellcheck disable=SC2016 # for the cases
 cases 'first left one echo left >>"$CALLS"' 'first right one echo right >>"$CALLS"'
