@@ -78,7 +78,7 @@ bench-real: realdeps tree ## real programs, instructions on one CPU, time on 4 a
 profile: realdeps tree ## where the time of CASE= of bench-real goes, in base and ours, and what locks are waited for (TOPOLOGY=, LOCKS=1)
 	@$(S)/profile.sh
 
-attacks: attackdeps tree ## what a heap bug gets, of plain 6.12 and of the series, in build/attacks.md (PEER=, VIEW=debug)
+attacks: attackdeps tree ## what a heap bug gets, of plain 6.12 and of the series, in build/attacks.md (PEER=, VIEW=debug, WITH=)
 	@$(S)/attacks.sh
 
 fresh: args freshdeps ## make run and make check in new chroots of Debian 12 and 13 (SUITES=, STEPS=)

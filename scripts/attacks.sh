@@ -12,6 +12,8 @@
 #   VIEW=debug     instead, plain 6.12 and the series, with what finds such bugs: slub_debug,
 #                  KASAN, KFENCE, KMSAN, debugobjects; the table is build/attacks-debug.md,
 #                  and tells them apart where it matters. KMSAN takes half a minute a boot
+#   WITH="slub_debug kfence"   with VIEW=debug, these of them only; their names are in that of
+#                  the table, too
 #   VIEW=check     instead, the guest and hardened kernels of `make check', if they are built:
 #                  the table must be as in Documentation/mm/slab-sheaves.rst
 #   APPEND=        adds to the kernel command line
@@ -28,7 +30,8 @@ SOURCE=$ROOT/tools/testing/selftests/slab/test_modules
 DOCUMENT=$ROOT/Documentation/mm/slab-sheaves.rst
 PEER=${PEER:-}
 VIEW=${VIEW:-}
-TABLE=$OUT/attacks${VIEW:+-$VIEW}.md
+WITH=${WITH:-}
+TABLE=$OUT/attacks${VIEW:+-$VIEW}${WITH:+-${WITH// /-}}.md
 FAILED=0
 STEP=0
 SHOWN=()
@@ -64,7 +67,23 @@ check)
 *) die "VIEW=$VIEW is neither debug nor check" ;;
 esac
 
+# These of what finds bugs, base and ours of each.
+choose_columns() {
+	local all=("${SHOWN[@]}") w c
+
+	[ "$VIEW" = debug ] || die "WITH=$WITH is for VIEW=debug"
+	for w in $WITH; do
+		[ -n "${HEAD[$w-ours]:-}" ] || die "WITH: nothing here is called \`$w', choose among: $(
+			printf '%s\n' "${all[@]}" | sed -n 's/-base$//p' | paste -sd' ')"
+	done
+	SHOWN=()
+	for c in "${all[@]}"; do
+		[[ " $WITH " != *" ${c%-*} "* ]] || SHOWN+=("$c")
+	done
+}
+
 [ -z "$PEER" ] || check_peer "$PEER"
+[ -z "${WITH// /}" ] || choose_columns
 [ $# -gt 0 ] || args_end_here
 
 # Where the tree of a kernel is laid and built.

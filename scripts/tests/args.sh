@@ -60,6 +60,8 @@ all_wrong() {
 	wrong "counted or not of bench-native" 'COUNT=yes is not 1' bench-native COUNT=yes
 	wrong "a case that is not counted" 'CASE=64 goes with COUNT=1' bench-native CASE=64
 	wrong "a view of attacks" 'VIEW=foo is neither debug nor check' attacks VIEW=foo
+	wrong "what finds no bugs" 'WITH: nothing here is called .foo., choose among: slub_debug' attacks VIEW=debug WITH=foo
+	wrong "what finds bugs, without a view" 'WITH=kasan is for VIEW=debug' attacks WITH=kasan
 	wrong "a peer" 'PEER=seven is not a kernel version' bench PEER=seven
 	wrong "a file for the results" 'RESULTS=.*Makefile is not a directory' bench RESULTS="$REPO/Makefile"
 	wrong "to go on, in another word" 'RESUME=yes is not 1' check-all RESUME=yes
@@ -109,6 +111,7 @@ all_right() {
 	takes "a group and a case of all" check-all CASES="tools m-none"
 	takes "those of profile" profile CASE=redis TOPOLOGY=4cpu LOCKS=1
 	takes "those of attacks" attacks VIEW=debug PEER=7.2
+	takes "some of what finds bugs" attacks VIEW=debug WITH="kasan kfence"
 	takes "machines for the selftests" selftest TOPOLOGY="4cpu isolated" STRESS_SECS=5
 	takes "architectures" cross ARCHS="arm64-64k s390x-checked"
 	takes "a tree" kernel KERNEL_SRC="$DIR/src" JOBS=3
