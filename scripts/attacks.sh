@@ -12,10 +12,10 @@
 #   VIEW=debug     instead, plain 6.12 and the series, with what finds such bugs: slub_debug,
 #                  KASAN, KFENCE, KMSAN, debugobjects; the table is build/attacks-debug.md,
 #                  and tells them apart where it matters. KMSAN takes half a minute a boot
-#   WITH="slub_debug kfence"   with VIEW=debug, these of them only; their names are in that of
-#                  the table, too
 #   VIEW=check     instead, the guest and hardened kernels of `make check', if they are built:
 #                  the table must be as in Documentation/mm/slab-sheaves.rst
+#   WITH="slub_debug kfence"   with VIEW=debug, these of what finds bugs only; their names are
+#                  in that of the table, too
 #   APPEND=        adds to the kernel command line
 #
 # Needs what `make bench' needs, and clang for KMSAN. Takes some two minutes for each column,
@@ -31,7 +31,7 @@ DOCUMENT=$ROOT/Documentation/mm/slab-sheaves.rst
 PEER=${PEER:-}
 VIEW=${VIEW:-}
 WITH=${WITH:-}
-TABLE=$OUT/attacks${VIEW:+-$VIEW}${WITH:+-${WITH// /-}}.md
+TABLE=$OUT/attacks${VIEW:+-$VIEW}.md
 FAILED=0
 STEP=0
 SHOWN=()
@@ -67,15 +67,16 @@ check)
 *) die "VIEW=$VIEW is neither debug nor check" ;;
 esac
 
-# These of what finds bugs, base and ours of each.
+# What finds bugs, with columns of base and ours.
+finders() { printf '%s\n' "${SHOWN[@]}" | sed -n 's/-base$//p'; }
+
+# These of them only.
 choose_columns() {
-	local all=("${SHOWN[@]}") w c
+	local all=("${SHOWN[@]}") c
 
 	[ "$VIEW" = debug ] || die "WITH=$WITH is for VIEW=debug"
-	for w in $WITH; do
-		[ -n "${HEAD[$w-ours]:-}" ] || die "WITH: nothing here is called \`$w', choose among: $(
-			printf '%s\n' "${all[@]}" | sed -n 's/-base$//p' | paste -sd' ')"
-	done
+	check_names WITH "$WITH" "$(finders | paste -sd' ')"
+	TABLE=$OUT/attacks-$VIEW-${WITH// /-}.md
 	SHOWN=()
 	for c in "${all[@]}"; do
 		[[ " $WITH " != *" ${c%-*} "* ]] || SHOWN+=("$c")
@@ -166,7 +167,7 @@ row() {
 write_table() {
 	local a c cells columns=("${SHOWN[@]}")
 
-	[ "$VIEW" != debug ] || mapfile -t columns < <(printf '%s\n' "${SHOWN[@]}" | sed -n 's/-base$//p')
+	[ "$VIEW" != debug ] || mapfile -t columns < <(finders)
 	cells=()
 	for c in "${columns[@]}"; do
 		cells+=("${HEAD[$c]:-$c}")

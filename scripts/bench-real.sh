@@ -82,15 +82,6 @@ step() {
 
 # --- what to measure -----------------------------------------------------
 
-# check_names WHAT LIST KNOWN: each of the list is known
-check_names() {
-	local name
-
-	for name in ${2//,/ }; do
-		[[ " $3 " == *" $name "* ]] || die "$1: no \`$name', choose among $3"
-	done
-}
-
 mode_of() { [ "$1" = 1cpu ] && echo busy || echo time; }
 
 # Per cent of the operations. What is done for a program after it has ended, in six seconds,
@@ -260,8 +251,8 @@ install_results() {
 [ -z "${RESULTS:-}" ] || [ ! -e "$RESULTS" ] || [ -d "$RESULTS" ] || die "RESULTS=$RESULTS is not a directory"
 KNOWN=$("$REAL" --list | paste -sd' ')
 CASES=$(tr -s ' \t,' , <<<"$CASES") MACHINES=$(tr -s ' \t,' , <<<"$MACHINES")
-check_names CASES "$CASES" "$KNOWN"
-check_names MACHINES "$MACHINES" "${ALL_MACHINES//,/ }"
+check_names CASES "${CASES//,/ }" "$KNOWN"
+check_names MACHINES "${MACHINES//,/ }" "${ALL_MACHINES//,/ }"
 args_end_here
 [ -e "$TREE/.git" ] || die "there is no $(rel "$TREE"), run: make tree"
 need_tool patch python3 qemu-system-x86_64

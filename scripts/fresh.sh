@@ -136,18 +136,10 @@ step() {
 	fi
 }
 
-# chosen NAME VALUE ALL
-chosen() {
-	local v
-
-	for v in $2; do
-		[[ " $3 " == *" $v "* ]] || die "$1: no \`$v', choose among $3"
-	done
-	echo "${2:-$3}"
-}
-
-SUITES=$(chosen SUITES "${SUITES:-}" "$ALL_SUITES")
-STEPS=$(chosen STEPS "${STEPS:-}" "$ALL_STEPS")
+SUITES=${SUITES:-$ALL_SUITES}
+STEPS=${STEPS:-$ALL_STEPS}
+check_names SUITES "$SUITES" "$ALL_SUITES"
+check_names STEPS "$STEPS" "$ALL_STEPS"
 args_end_here
 [ "$(id -u)" -eq 0 ] || die "chroots need root, run: sudo make fresh"
 need_tool debootstrap unshare git

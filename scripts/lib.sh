@@ -132,6 +132,15 @@ need_tool() {
 	done
 }
 
+# check_names WHAT "NAME..." "NAME...": each of the former is one of the latter
+check_names() {
+	local name
+
+	for name in $2; do
+		[[ " $3 " == *" $name "* ]] || die "$1: no \`$name', choose among $3"
+	done
+}
+
 # lock NAME [FD [-s]]: one user of a build directory at a time, until FD, 9, is closed; with -s,
 # any number of them who change nothing.
 lock() {

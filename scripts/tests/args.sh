@@ -60,7 +60,7 @@ all_wrong() {
 	wrong "counted or not of bench-native" 'COUNT=yes is not 1' bench-native COUNT=yes
 	wrong "a case that is not counted" 'CASE=64 goes with COUNT=1' bench-native CASE=64
 	wrong "a view of attacks" 'VIEW=foo is neither debug nor check' attacks VIEW=foo
-	wrong "what finds no bugs" 'WITH: nothing here is called .foo., choose among: slub_debug' attacks VIEW=debug WITH=foo
+	wrong "what finds no bugs" 'WITH: no .foo., choose among slub_debug' attacks VIEW=debug WITH=foo
 	wrong "what finds bugs, without a view" 'WITH=kasan is for VIEW=debug' attacks WITH=kasan
 	wrong "a peer" 'PEER=seven is not a kernel version' bench PEER=seven
 	wrong "a file for the results" 'RESULTS=.*Makefile is not a directory' bench RESULTS="$REPO/Makefile"
